@@ -1,0 +1,229 @@
+//! `apply`: bring jobs to what files say.
+//!
+//! Invariant: a job whose definition already says the same is left alone; a definition is published on the
+//! condition that the revision it was compared with is still in force.
+
+use cronstream_bus::Bus;
+use cronstream_core::definition::check;
+use cronstream_schemas::command::Verb;
+use cronstream_schemas::definition::{Draft, JobDefinition};
+use cronstream_schemas::event::JobState;
+use cronstream_schemas::fault::Fault;
+use cronstream_schemas::id::Revision;
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::verdict::Outcome;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Serialize;
+
+use crate::args;
+use crate::documents::{self, Document};
+use crate::error::Error;
+use crate::jobs;
+use crate::output::printable;
+use crate::send::Order;
+use crate::session::Session;
+
+/// Jobs that are compared and sent at the same time.
+const IN_FLIGHT: usize = 16;
+
+/// What became of one job.
+#[derive(Debug, Serialize)]
+struct Applied {
+    job: JobId,
+    place: String,
+    outcome: Change,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<Revision>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<Timestamp>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<Located>,
+}
+
+/// What an apply does to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Change {
+    Created,
+    Changed,
+    Unchanged,
+    Rejected,
+}
+
+/// A fault with the place in the file that it is about.
+#[derive(Debug, Serialize)]
+struct Located {
+    place: String,
+    #[serde(flatten)]
+    fault: Fault,
+}
+
+pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), Error> {
+    let documents = documents::read(&apply.files)?;
+    if documents.is_empty() {
+        return Err(Error::Usage("no definition stands in these files".into()));
+    }
+    let bus = &session.bus().await?;
+    let total = documents.len();
+    let mut rejected = 0;
+    let mut results = stream::iter(documents)
+        .map(|document| one(session, bus, document, apply.dry_run))
+        .buffered(IN_FLIGHT);
+    while let Some(applied) = results.try_next().await? {
+        rejected += usize::from(applied.outcome == Change::Rejected);
+        session.out.object(&applied, || applied.describe(apply.dry_run))?;
+    }
+    match rejected {
+        0 => Ok(()),
+        _ => Err(Error::Rejected(format!("{rejected} of {total} definitions were rejected"))),
+    }
+}
+
+/// Checks, compares and publishes one document.
+async fn one(
+    session: &Session,
+    bus: &Bus,
+    document: Document,
+    dry_run: bool,
+) -> Result<Applied, Error> {
+    let definition = match checked(&document) {
+        Ok(definition) => definition,
+        Err(faults) => return Ok(Applied::rejected(&document, faults)),
+    };
+    let found = jobs::find(bus, &document.job).await?.filter(|state| state.definition.is_some());
+    let outcome = match &found {
+        None => Change::Created,
+        Some(state) if says_the_same(state, &definition) => Change::Unchanged,
+        Some(_) => Change::Changed,
+    };
+    let revision = found.map(|state| state.revision);
+    let mut applied = Applied::new(&document, outcome, revision);
+    if dry_run || outcome == Change::Unchanged {
+        return Ok(applied);
+    }
+    let order = Order {
+        verb: Verb::Define,
+        job: document.job.clone(),
+        body: document.body.clone().into_bytes(),
+        expected: Some(revision.unwrap_or_default()),
+    };
+    match order.send(bus, session.timeout).await?.outcome {
+        Outcome::Accepted { revision, next } => {
+            applied.revision = Some(revision);
+            applied.next = next;
+            Ok(applied)
+        }
+        Outcome::Rejected { faults, .. } => Ok(Applied::rejected(&document, faults)),
+        other @ (Outcome::Fired { .. } | Outcome::Skipped { .. } | Outcome::Cancelled { .. }) => {
+            let what = format!("the verdict on define {}", document.job);
+            Err(Error::Unreadable { what, problem: format!("{other:?} answers no define") })
+        }
+    }
+}
+
+/// The definition that a document stands for.
+fn checked(document: &Document) -> Result<JobDefinition, Vec<Fault>> {
+    let definition = check(Draft::decode(document.body.as_bytes()));
+    if document.faults.is_empty() {
+        return definition;
+    }
+    let mut faults = document.faults.clone();
+    // A value that could not be taken over is not judged a second time.
+    let new = |fault: &Fault| !document.faults.iter().any(|known| known.path == fault.path);
+    faults.extend(definition.err().unwrap_or_default().into_iter().filter(new));
+    Err(faults)
+}
+
+/// Whether the definition in force differs from another one in nothing but blanks in its params.
+fn says_the_same(state: &JobState, wanted: &JobDefinition) -> bool {
+    state.definition.as_ref().is_some_and(|current| {
+        let params_same =
+            without_blanks(current.params.as_str()) == without_blanks(wanted.params.as_str());
+        let mut current = current.clone();
+        current.params = wanted.params.clone();
+        params_same && current == *wanted
+    })
+}
+
+/// JSON without the blanks outside of its texts.
+fn without_blanks(json: &str) -> String {
+    let (mut text, mut escaped) = (false, false);
+    json.chars()
+        .filter(|c| {
+            match (text, escaped, c) {
+                (true, true, _) => escaped = false,
+                (true, false, '\\') => escaped = true,
+                (_, false, '"') => text = !text,
+                _ => {}
+            }
+            text || !matches!(c, ' ' | '\t' | '\n' | '\r')
+        })
+        .collect()
+}
+
+impl Applied {
+    fn new(document: &Document, outcome: Change, revision: Option<Revision>) -> Self {
+        Self {
+            job: document.job.clone(),
+            place: document.place.to_string(),
+            outcome,
+            revision,
+            next: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    fn rejected(document: &Document, faults: Vec<Fault>) -> Self {
+        let locate =
+            |fault: Fault| Located { place: document.place_of(&fault.path).to_string(), fault };
+        let faults = faults.into_iter().map(locate).collect();
+        Self { faults, ..Self::new(document, Change::Rejected, None) }
+    }
+
+    fn describe(&self, dry_run: bool) -> String {
+        let job = &self.job;
+        let would = if dry_run { " (dry run)" } else { "" };
+        let revision = self.revision.map(|revision| revision.0);
+        match (self.outcome, revision) {
+            (Change::Rejected, _) => {
+                let faults: String = self
+                    .faults
+                    .iter()
+                    .map(|at| format!("\n  {}: {}", at.place, printable(&at.fault.to_string())))
+                    .collect();
+                format!("rejected  {job}{would}{faults}")
+            }
+            (Change::Unchanged, revision) => {
+                format!("unchanged {job}{would}, revision {}", revision.unwrap_or_default())
+            }
+            (Change::Created, None) => format!("created   {job}{would}"),
+            (Change::Created, Some(revision)) => {
+                format!("created   {job}, revision {revision}{}", self.describe_next())
+            }
+            (Change::Changed, revision) if dry_run => {
+                format!("changed   {job}{would}, now revision {}", revision.unwrap_or_default())
+            }
+            (Change::Changed, revision) => {
+                let revision = revision.unwrap_or_default();
+                format!("changed   {job}, revision {revision}{}", self.describe_next())
+            }
+        }
+    }
+
+    fn describe_next(&self) -> String {
+        self.next.first().map(|next| format!(", next {next}")).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_in_texts_count_and_others_do_not() {
+        assert_eq!(without_blanks("{ \"a b\" :\n[1, \"x\\\" y\"] }"), r#"{"a b":[1,"x\" y"]}"#);
+        assert_eq!(without_blanks(r#""a\\" "#), r#""a\\""#);
+        assert_ne!(without_blanks(r#"{"n":1.10}"#), without_blanks(r#"{"n":1.1}"#));
+    }
+}

@@ -1,0 +1,246 @@
+//! `doctor`: look at the server, the installation, the nodes and the jobs, and name what is wrong with what to do.
+//!
+//! Invariant: a check that cannot be made says so; it never counts as passed. Nothing is changed, but that a
+//! scratch stream is made and removed to try the server out.
+
+use std::time::Instant;
+
+use cronstream_bus::{Bus, Error as BusError, Topology};
+use cronstream_schemas::command::Verb;
+use cronstream_schemas::time::Timestamp;
+use serde::Serialize;
+
+use crate::cluster::Nodes;
+use crate::error::Error;
+use crate::output::{printable, short};
+use crate::rights::Rights;
+use crate::session::Session;
+use crate::{ailments, init, jobs};
+
+/// The smallest `max_payload` that takes every event (512 KiB) with its headers.
+const PAYLOAD_MIN: usize = 576 * 1024;
+/// How far this machine's clock may be from the broker's before it is told.
+const CLOCK_ERROR_MAX_MS: u64 = 500;
+
+/// One check and how it went.
+#[derive(Debug, Serialize)]
+pub(crate) struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, but somebody should look at it.
+    Warning,
+    /// Something does not work.
+    Bad,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl Check {
+    /// A check that found nothing wrong.
+    pub(crate) fn good(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Good, detail: detail.into(), advice: None }
+    }
+
+    /// A check that found something, with what to do.
+    pub(crate) fn found(
+        name: &'static str,
+        verdict: Verdict,
+        detail: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { name, verdict, detail: detail.into(), advice: Some(advice.into()) }
+    }
+
+    /// A check that could not be made.
+    fn unknown(name: &'static str, error: &Error) -> Self {
+        Self { name, verdict: Verdict::Unknown, detail: error.to_string(), advice: None }
+    }
+
+    fn describe(&self) -> String {
+        let word = match self.verdict {
+            Verdict::Good => "ok",
+            Verdict::Warning => "WARN",
+            Verdict::Bad => "FAIL",
+            Verdict::Unknown => "?",
+        };
+        let advice = self.advice.as_ref().map(|advice| format!("\n      -> {}", printable(advice)));
+        format!(
+            "{word:<4}  {}: {}{}",
+            self.name,
+            printable(&self.detail),
+            advice.unwrap_or_default()
+        )
+    }
+}
+
+pub(crate) async fn doctor(session: &Session) -> Result<(), Error> {
+    let bus = session.bus().await?;
+    let mut bad = 0;
+    let mut tell = |checks: Vec<Check>| -> Result<(), Error> {
+        for check in checks {
+            bad += usize::from(check.verdict == Verdict::Bad);
+            session.out.object(&check, || check.describe())?;
+        }
+        Ok(())
+    };
+    tell(vec![server(&bus).await, payload(&bus)])?;
+    tell(permissions(session, &bus).await)?;
+    let topology = bus.check().await;
+    tell(installation(&topology))?;
+    tell(vec![clock(&bus).await])?;
+    if topology.is_ok() {
+        match nodes_and_jobs(session, &bus).await {
+            Ok(checks) => tell(checks)?,
+            Err(error) => tell(vec![Check::unknown("nodes and jobs", &error)])?,
+        }
+    }
+    if bad > 0 { Err(Error::Unhealthy(bad)) } else { Ok(()) }
+}
+
+async fn server(bus: &Bus) -> Check {
+    const NAME: &str = "server";
+    match bus.probe().await {
+        Ok(capabilities) => {
+            let version = capabilities.version.clone();
+            match capabilities.require() {
+                Ok(()) => Check::good(NAME, format!("nats-server {version} can do what is needed")),
+                Err(error) => Check::found(
+                    NAME,
+                    Verdict::Bad,
+                    error.to_string(),
+                    "install nats-server 2.14 or newer and start it with -js",
+                ),
+            }
+        }
+        Err(error) => Check::unknown(NAME, &error.into()),
+    }
+}
+
+fn payload(bus: &Bus) -> Check {
+    const NAME: &str = "max_payload";
+    let size = bus.max_payload();
+    if size >= PAYLOAD_MIN {
+        return Check::good(NAME, format!("{size} bytes"));
+    }
+    let advice = "set max_payload: 1MB in the server's configuration";
+    Check::found(NAME, Verdict::Bad, format!("{size} bytes, less than an event may have"), advice)
+}
+
+/// What this user may do, as the server tells it.
+async fn permissions(session: &Session, bus: &Bus) -> Vec<Check> {
+    const NAME: &str = "permissions";
+    let rights = match Rights::ask(bus, session.timeout).await {
+        Ok(rights) => rights,
+        Err(error) => return vec![Check::unknown(NAME, &error)],
+    };
+    let prefix = bus.names().prefix();
+    let verbs: Vec<(Verb, bool)> = Verb::ALL
+        .into_iter()
+        .map(|verb| (verb, rights.may_publish(&format!("{prefix}.{verb}.>"))))
+        .collect();
+    let words = |may: bool| {
+        let verbs = verbs.iter().filter(|(_, can)| *can == may).map(|(verb, _)| verb.to_string());
+        verbs.collect::<Vec<_>>().join(", ")
+    };
+    let mut checks = vec![if verbs.iter().all(|(_, may)| *may) {
+        Check::good(NAME, "this user may send every command for every job")
+    } else {
+        let detail = format!("this user may not send for every job: {}", words(false));
+        Check::found(NAME, Verdict::Warning, detail, "fine where it is meant so")
+    }];
+    let tickers_own = [format!("{prefix}.job.>"), format!("{prefix}.cursor.*")];
+    if tickers_own.iter().all(|subject| rights.may_publish(subject)) {
+        let detail = "this user may write decisions: it is root of the schedule";
+        let advice = "give people a user without publish on the subjects of CRON_LOG";
+        checks.push(Check::found(NAME, Verdict::Warning, detail, advice));
+    }
+    let inbox = format!("{}.>", session.connection().inbox_prefix.as_deref().unwrap_or("_INBOX"));
+    if !rights.may_subscribe(&inbox) {
+        let detail = format!("this user may not subscribe to {inbox}, where answers come");
+        checks.push(Check::found(NAME, Verdict::Bad, detail, "name another one by --inbox-prefix"));
+    }
+    checks
+}
+
+fn installation(topology: &Result<Topology, BusError>) -> Vec<Check> {
+    const NAME: &str = "installation";
+    let topology = match topology {
+        Ok(topology) => topology,
+        Err(error @ BusError::NotInitialised { .. }) => {
+            let advice = "cronstream init";
+            return vec![Check::found(NAME, Verdict::Bad, error.to_string(), advice)];
+        }
+        Err(error) => {
+            let detail = error.to_string();
+            return vec![Check { name: NAME, verdict: Verdict::Unknown, detail, advice: None }];
+        }
+    };
+    let mut checks = vec![match topology.meta.as_deref().map(init::partitions) {
+        Some(Ok(partitions)) => Check::good(
+            NAME,
+            format!(
+                "{partitions} partitions, {} replicas, lease ttl {}",
+                topology.replicas,
+                short(topology.lease_ttl)
+            ),
+        ),
+        Some(Err(error)) => Check::unknown(NAME, &error),
+        None => Check::found(NAME, Verdict::Bad, "it has no settings", "cronstream init"),
+    }];
+    if !topology.drift.is_empty() {
+        let detail = format!("settings differ from this version's: {}", topology.drift.join(", "));
+        checks.push(Check::found(
+            NAME,
+            Verdict::Warning,
+            detail,
+            "cronstream init brings them up to date",
+        ));
+    }
+    checks
+}
+
+/// This machine's clock against that of the log's leader.
+async fn clock(bus: &Bus) -> Check {
+    const NAME: &str = "clock";
+    let (before, asked) = (jobs::now(), Instant::now());
+    let state = match bus.stream_state(&bus.names().log).await {
+        Ok(state) => state,
+        Err(error) => return Check::unknown(NAME, &error.into()),
+    };
+    let half = asked.elapsed() / 2;
+    let here = before.plus(half).as_millis();
+    let there = Timestamp::from(state.now).as_millis();
+    let detail = format!(
+        "this machine is {}ms {} the broker, give or take {}",
+        here.abs_diff(there),
+        if here >= there { "ahead of" } else { "behind" },
+        short(half)
+    );
+    if here.abs_diff(there) <= CLOCK_ERROR_MAX_MS {
+        return Check::good(NAME, detail);
+    }
+    let advice = "synchronise the clocks (NTP) before a ticker runs here";
+    Check::found(NAME, Verdict::Warning, detail, advice)
+}
+
+async fn nodes_and_jobs(session: &Session, bus: &Bus) -> Result<Vec<Check>, Error> {
+    let nodes = Nodes::ask(bus, session.timeout).await?;
+    let partitions = crate::cluster::partitions(bus).await?;
+    let mut wanted = ailments::Wanted::default();
+    jobs::for_each(bus, None, |state| wanted.add(&state)).await?;
+    let mut checks = ailments::tickers(&nodes, partitions);
+    checks.extend(ailments::executors(&nodes));
+    checks.extend(wanted.checks(&nodes));
+    Ok(checks)
+}

@@ -1,0 +1,261 @@
+//! Why a verb could not do what it was asked, and the exit code that says so to a script.
+//!
+//! Invariant: every code has a section of its name in `docs/reference/errors.md`; a message never holds a secret.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cronstream_bus::Error as BusError;
+use cronstream_executor::Error as ExecutorError;
+use cronstream_scheduler::Error as TickerError;
+use cronstream_schemas::id::RunId;
+use cronstream_schemas::name::JobId;
+
+/// What went wrong, one variant for each thing an operator would do differently.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The arguments do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// A file named by the arguments cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Documents cannot be read; each line names a place.
+    #[error("{}", .0.join("\n"))]
+    Documents(Vec<String>),
+    /// Nobody could be asked whether to go on.
+    #[error("{0} needs an answer and standard input is not a terminal")]
+    NotAsked(String),
+    /// The answer was no.
+    #[error("nothing was done")]
+    Declined,
+    /// The cluster refused, or would refuse, something.
+    #[error("{0}")]
+    Rejected(String),
+    /// The command is stored, or may be, but no verdict came in time.
+    #[error("{what}: no verdict within {within}")]
+    Indeterminate {
+        /// The command.
+        what: String,
+        /// How long was waited.
+        within: String,
+        /// How to look what became of it.
+        look: String,
+    },
+    /// No job of that name.
+    #[error("job {0} does not exist")]
+    NoJob(JobId),
+    /// No trace of that run.
+    #[error("run {0} is not known: no event of it is kept")]
+    NoRun(RunId),
+    /// The installation has another number of partitions.
+    #[error("the installation has {found} partitions, not {asked}; their number cannot be changed")]
+    OtherPartitions {
+        /// How many it has.
+        found: u8,
+        /// How many were asked for.
+        asked: u8,
+    },
+    /// What is stored or answered cannot be read.
+    #[error("{what} cannot be read: {problem}")]
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        problem: String,
+    },
+    /// The run that was waited for did not succeed.
+    #[error("run {run} ended as {outcome}")]
+    RunFailed {
+        /// The run.
+        run: RunId,
+        /// How it ended.
+        outcome: String,
+    },
+    /// Checks of `doctor` failed; what they found is already printed.
+    #[error("{0} of the checks failed")]
+    Unhealthy(usize),
+    /// Some tickers did not take a release.
+    #[error("{0}")]
+    NotReleased(String),
+    /// The bus could not do it.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The ticker ended.
+    #[error(transparent)]
+    Ticker(#[from] TickerError),
+    /// The executor ended.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    /// The terminal, standard output or the runtime failed.
+    #[error("input or output failed")]
+    Output(#[from] std::io::Error),
+}
+
+/// The exit codes of `docs/reference/cli.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// It was tried and failed.
+    Failed = 1,
+    /// It was asked for wrongly; nothing was tried.
+    Usage = 2,
+    /// The cluster refused it.
+    Rejected = 3,
+    /// Whether it was done is not known.
+    Indeterminate = 4,
+    /// No server could be reached.
+    Connect = 5,
+    /// What was asked for does not exist.
+    NotFound = 6,
+    /// The server has no installation, or another one.
+    NotInitialised = 7,
+    /// The run that was waited for did not succeed.
+    RunFailed = 8,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The name of an error in the reference, and its exit code.
+type Class = (&'static str, Exit);
+
+impl Error {
+    /// The error's name in the reference, and its exit code.
+    pub(crate) const fn class(&self) -> Class {
+        match self {
+            Self::Usage(_) => ("usage", Exit::Usage),
+            Self::File { .. } => ("file-unreadable", Exit::Usage),
+            Self::Documents(_) => ("documents-unreadable", Exit::Usage),
+            Self::NotAsked(_) => ("not-a-terminal", Exit::Usage),
+            Self::Declined => ("declined", Exit::Failed),
+            Self::Rejected(_) => ("rejected", Exit::Rejected),
+            Self::Indeterminate { .. } => ("indeterminate", Exit::Indeterminate),
+            Self::NoJob(_) => ("no-such-job", Exit::NotFound),
+            Self::NoRun(_) => ("no-such-run", Exit::NotFound),
+            Self::OtherPartitions { .. } => ("other-partitions", Exit::NotInitialised),
+            Self::Unreadable { .. } => ("unreadable", Exit::Failed),
+            Self::RunFailed { .. } => ("run-failed", Exit::RunFailed),
+            Self::Unhealthy(_) => ("unhealthy", Exit::Failed),
+            Self::NotReleased(_) => ("not-released", Exit::Failed),
+            Self::Bus(error) => class_of_bus(error),
+            Self::Ticker(error) => class_of_ticker(error),
+            Self::Executor(error) => class_of_executor(error),
+            Self::Output(_) => ("output-failed", Exit::Failed),
+        }
+    }
+
+    /// What to do now, where the message does not say it.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotAsked(_) => return Some("add --yes".into()),
+            Self::Indeterminate { look, .. } => return Some(look.clone()),
+            Self::NoJob(job) => return Some(format!("cronstream list {}", job.namespace)),
+            Self::Usage(_)
+            | Self::File { .. }
+            | Self::Documents(_)
+            | Self::Declined
+            | Self::Rejected(_)
+            | Self::NoRun(_)
+            | Self::OtherPartitions { .. }
+            | Self::Unreadable { .. }
+            | Self::RunFailed { .. }
+            | Self::Unhealthy(_)
+            | Self::NotReleased(_)
+            | Self::Bus(_)
+            | Self::Ticker(_)
+            | Self::Executor(_)
+            | Self::Output(_) => {}
+        }
+        match self.class().0 {
+            "cannot-connect" => Some(
+                "is a nats-server running there? name it by --nats, NATS_URL or --context".into(),
+            ),
+            name @ ("permission-denied" | "unavailable" | "node-name-taken") => {
+                Some(format!("docs/reference/errors.md#{name}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+const fn class_of_bus(error: &BusError) -> Class {
+    match error {
+        BusError::Connect { .. } => ("cannot-connect", Exit::Connect),
+        BusError::Address(_)
+        | BusError::Prefix(_)
+        | BusError::Setting { .. }
+        | BusError::TooLarge { .. } => ("usage", Exit::Usage),
+        BusError::File { .. } => ("file-unreadable", Exit::Usage),
+        BusError::NotInitialised { .. } => ("not-initialised", Exit::NotInitialised),
+        BusError::Unsupported { .. } => ("server-unsupported", Exit::NotInitialised),
+        BusError::Denied { .. } => ("permission-denied", Exit::Failed),
+        BusError::Unavailable { .. } => ("unavailable", Exit::Failed),
+        BusError::TimedOut { .. } => ("indeterminate", Exit::Indeterminate),
+        BusError::Refused { .. }
+        | BusError::Decode { .. }
+        | BusError::TooMany { .. }
+        | BusError::Header(_)
+        | BusError::Subject(_)
+        | BusError::Service { .. } => ("broker-refused", Exit::Failed),
+    }
+}
+
+const fn class_of_ticker(error: &TickerError) -> Class {
+    match error {
+        TickerError::Bus(error) => class_of_bus(error),
+        TickerError::NotInitialised { .. } => ("not-initialised", Exit::NotInitialised),
+        TickerError::Settings { .. } => ("unreadable", Exit::Failed),
+        TickerError::NameTaken(_) => ("node-name-taken", Exit::Failed),
+        TickerError::Closed(_) => ("ticker-stopped", Exit::Failed),
+    }
+}
+
+const fn class_of_executor(error: &ExecutorError) -> Class {
+    match error {
+        ExecutorError::Bus(error) => class_of_bus(error),
+        ExecutorError::Name { .. }
+        | ExecutorError::Concurrency { .. }
+        | ExecutorError::TaskTwice(_)
+        | ExecutorError::NoTasks(_) => ("usage", Exit::Usage),
+        ExecutorError::File { .. } => ("file-unreadable", Exit::Usage),
+        ExecutorError::Toml { .. } | ExecutorError::Tasks { .. } => {
+            ("tasks-file-unreadable", Exit::Usage)
+        }
+        ExecutorError::Http(_) => ("executor-stopped", Exit::Failed),
+    }
+}
+
+/// The error as it is printed: its name, its message with the causes, and a hint.
+pub(crate) struct Report<'a>(pub(crate) &'a Error);
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _) = self.0.class();
+        let mut said = self.0.to_string();
+        let mut cause = std::error::Error::source(self.0);
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors repeat their cause in their own message.
+            if !said.contains(&text) {
+                said = format!("{said}: {text}");
+            }
+            cause = error.source();
+        }
+        write!(f, "error[{name}]: {said}")?;
+        match self.0.hint() {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}

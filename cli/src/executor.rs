@@ -1,0 +1,29 @@
+//! `executor`: run an executor until it is told to stop.
+
+use cronstream_executor::Executor;
+
+use crate::error::Error;
+use crate::session::Session;
+use crate::{args, connect, host, stop};
+
+pub(crate) async fn executor(session: &Session, executor: &args::Executor) -> Result<(), Error> {
+    let stop = stop::on_signal()?;
+    let options = connect::options(session.connection(), "executor")?;
+    let node = match &executor.node {
+        Some(node) => node.clone(),
+        None => host::process_name(),
+    };
+    tracing::info!(%node, queue = %executor.queue, "executor starts");
+    Executor::connect(options)
+        .await?
+        .queue(executor.queue.as_str())
+        .node(node.as_str())
+        .concurrency(usize::try_from(executor.concurrency).unwrap_or(usize::MAX))
+        .drain(executor.drain.to_duration())
+        .ack_wait(executor.ack_wait.to_duration())
+        .tasks_file(&executor.tasks)
+        .run(stop)
+        .await?;
+    tracing::info!("executor has stopped");
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `init`: create the streams and the bucket, or bring their settings up to date.
+//!
+//! Invariant: what is not asked for keeps its present value, so that repeating `init` changes nothing.
+
+use cronstream_bus::{Bus, Change, Error as BusError, InitOptions, InitReport, Topology};
+use cronstream_schemas::duration::Span;
+use cronstream_schemas::event::{Decoded, Event as _, LogEvent, Meta};
+use serde::Serialize;
+
+use crate::args;
+use crate::error::Error;
+use crate::session::Session;
+
+const REPLICAS_DEFAULT: u8 = 1;
+const PARTITIONS_DEFAULT: u8 = 8;
+const LEASE_TTL_DEFAULT: Span = Span::from_secs(5);
+
+/// What an `init` did.
+#[derive(Debug, Serialize)]
+struct Initialised {
+    prefix: String,
+    replicas: u8,
+    partitions: u8,
+    lease_ttl: Span,
+    streams: Vec<Stream>,
+}
+
+#[derive(Debug, Serialize)]
+struct Stream {
+    name: String,
+    change: &'static str,
+}
+
+pub(crate) async fn init(session: &Session, init: &args::Init) -> Result<(), Error> {
+    let bus = session.bus().await?;
+    bus.probe().await?.require()?;
+    let found = existing(&bus).await?;
+    let found_partitions = match found.as_ref().and_then(|topology| topology.meta.as_deref()) {
+        Some(meta) => Some(partitions(meta)?),
+        None => None,
+    };
+    let ttl = found.as_ref().map(|topology| Span::from(topology.lease_ttl));
+    let replicas =
+        init.replicas.or(found.map(|topology| topology.replicas)).unwrap_or(REPLICAS_DEFAULT);
+    let lease_ttl = init.lease_ttl.or(ttl).unwrap_or(LEASE_TTL_DEFAULT);
+    let asked = init.partitions.or(found_partitions).unwrap_or(PARTITIONS_DEFAULT);
+    refuse_another_count(found_partitions, asked)?;
+    let meta = LogEvent::Meta(Meta { partitions: asked }).encode();
+    let options = InitOptions { replicas, lease_ttl: lease_ttl.to_duration(), meta };
+    let report = bus.init(&options).await?;
+    // Another `init` may have been first.
+    refuse_another_count(Some(partitions(&report.meta)?), asked)?;
+    let prefix = bus.names().prefix().to_string();
+    let streams = streams(report);
+    let done = Initialised { prefix, replicas, partitions: asked, lease_ttl, streams };
+    session.out.object(&done, || done.describe())?;
+    Ok(())
+}
+
+/// The installation as it is; `None` where a part of it is missing.
+async fn existing(bus: &Bus) -> Result<Option<Topology>, Error> {
+    match bus.check().await {
+        Ok(topology) => Ok(Some(topology)),
+        Err(BusError::NotInitialised { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The number of partitions in the installation's settings.
+pub(crate) fn partitions(meta: &[u8]) -> Result<u8, Error> {
+    match LogEvent::decode(meta) {
+        Ok(Decoded::Known(LogEvent::Meta(meta))) => Ok(meta.partitions),
+        Ok(_) | Err(_) => Err(Error::Unreadable {
+            what: "the installation's settings".into(),
+            problem: "a later version of cronstream wrote them".into(),
+        }),
+    }
+}
+
+fn refuse_another_count(found: Option<u8>, asked: u8) -> Result<(), Error> {
+    match found {
+        Some(found) if found != asked => Err(Error::OtherPartitions { found, asked }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn streams(report: InitReport) -> Vec<Stream> {
+    let word = |change| match change {
+        Change::Created => "created",
+        Change::Updated => "updated",
+        Change::Unchanged => "unchanged",
+    };
+    report.streams.into_iter().map(|(name, change)| Stream { name, change: word(change) }).collect()
+}
+
+impl Initialised {
+    fn describe(&self) -> String {
+        let Self { prefix, replicas, partitions, lease_ttl, streams } = self;
+        let streams: String = streams
+            .iter()
+            .map(|stream| format!("\n  {:<9} {}", stream.change, stream.name))
+            .collect();
+        format!(
+            "installation {prefix}: {replicas} replicas, {partitions} partitions, lease ttl {lease_ttl}{streams}"
+        )
+    }
+}

@@ -1,0 +1,102 @@
+//! `cronstream`, the operator's tool: one binary with a verb for each thing to do, and a file for each verb.
+//!
+//! ```text
+//!   args ─► session (output, timeout, connection) ─► verb ─► exit code
+//!             commands: send ─► CRON_COMMANDS ─► verdict on an inbox
+//!             reads:    jobs, history, cluster ─► the streams and the nodes, never a ticker's rights
+//! ```
+//!
+//! Invariant: standard output carries data and nothing else; no output holds a secret.
+
+mod ailments;
+mod apply;
+mod args;
+mod cancel;
+mod cluster;
+mod connect;
+mod context;
+mod dead;
+mod delete;
+mod doctor;
+mod documents;
+mod error;
+mod executor;
+mod follow;
+mod get;
+mod history;
+mod host;
+mod init;
+mod jobs;
+mod list;
+mod logging;
+mod next;
+mod number;
+mod output;
+mod pause;
+mod release;
+mod resume;
+mod rights;
+mod run;
+mod runs;
+mod send;
+mod session;
+mod status;
+mod stop;
+mod ticker;
+mod trigger;
+mod wait;
+mod words;
+mod yaml;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Verb};
+use crate::error::{Error, Report};
+use crate::session::Session;
+
+fn main() -> ExitCode {
+    let Cli { global, verb } = Cli::parse();
+    logging::start(&verb, global.log_format, global.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&Error::Output(error)),
+    };
+    let session = Session::new(&global, verb.role());
+    // The verbs' own memory is on the heap: the largest of them is a ticker.
+    match runtime.block_on(Box::pin(dispatch(&session, verb))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    // A standard error that is gone leaves the exit code.
+    writeln!(std::io::stderr().lock(), "{}", Report(error)).ok();
+    error.class().1.into()
+}
+
+async fn dispatch(session: &Session, verb: Verb) -> Result<(), Error> {
+    match verb {
+        Verb::Init(init) => init::init(session, &init).await,
+        Verb::Ticker(ticker) => ticker::ticker(session, ticker).await,
+        Verb::Executor(executor) => executor::executor(session, &executor).await,
+        Verb::Apply(apply) => apply::apply(session, &apply).await,
+        Verb::Get(job) => get::get(session, &job).await,
+        Verb::List(list) => list::list(session, &list).await,
+        Verb::Delete(delete) => delete::delete(session, &delete).await,
+        Verb::Pause(job) => pause::pause(session, &job).await,
+        Verb::Resume(job) => resume::resume(session, &job).await,
+        Verb::Trigger(trigger) => trigger::trigger(session, &trigger).await,
+        Verb::Cancel(cancel) => cancel::cancel(session, &cancel).await,
+        Verb::Runs(runs) => runs::runs(session, &runs).await,
+        Verb::Run(run) => run::run(session, &run).await,
+        Verb::Next(next) => next::next(session, &next).await,
+        Verb::Status => status::status(session).await,
+        Verb::Doctor => doctor::doctor(session).await,
+        Verb::Release => release::release(session).await,
+        Verb::Dead(dead) => dead::dead(session, &dead).await,
+    }
+}

@@ -1,0 +1,264 @@
+//! The durable consumer of a queue, from which executors pull as many fires as they have room for.
+//!
+//! Invariant: a fetch asks once and reads until its pull is over; there is no background buffer, so no fire waits in a
+//! process that has no room for it.
+
+use std::time::Duration;
+
+use async_nats::{Message, Subject};
+use bytes::Bytes;
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use crate::connect::Bus;
+use crate::error::Error;
+use crate::exchange::code;
+use crate::message::StoredMessage;
+use crate::session::{Place, stored};
+use crate::settings::{self, nanos};
+
+/// Deliveries asked for at a time, at most.
+pub const FETCH_MAX: usize = 1000;
+/// The longest a fetch waits for the first delivery.
+pub const FETCH_EXPIRES_MAX: Duration = Duration::from_secs(30);
+/// The shortest.
+const FETCH_EXPIRES_MIN: Duration = Duration::from_millis(100);
+/// How often the server says that it is there while it has nothing to deliver.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// So long without delivery or heartbeat ends a fetch; so does its own end and this.
+const SILENCE_MAX: Duration = Duration::from_millis(2500);
+
+/// A queue's durable consumer.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    bus: Bus,
+    name: String,
+    ack_wait: Duration,
+}
+
+/// How a queue stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct QueueState {
+    /// Fires that wait.
+    #[serde(rename = "num_pending")]
+    pub pending: u64,
+    /// Fires that were delivered and are not settled.
+    #[serde(rename = "num_ack_pending")]
+    pub unsettled: u64,
+    /// Pulls that wait for fires: executors with room.
+    #[serde(rename = "num_waiting")]
+    pub waiting: u64,
+}
+
+/// One delivery of one message.
+#[derive(Debug)]
+pub struct Delivery {
+    /// The message.
+    pub message: StoredMessage,
+    /// Which delivery of it this is, from 1.
+    pub delivered: u64,
+    reply: Subject,
+    bus: Bus,
+}
+
+impl Bus {
+    /// The durable of a queue, made or brought up to date.
+    ///
+    /// # Errors
+    /// When the log is not there or the user may not pull from this queue.
+    pub async fn ensure_queue(&self, queue: &str, ack_wait: Duration) -> Result<Queue, Error> {
+        let queue = Queue { bus: self.clone(), name: queue.to_owned(), ack_wait };
+        queue.ensure().await?;
+        Ok(queue)
+    }
+
+    /// How a queue stands; `None` when it has no durable.
+    ///
+    /// # Errors
+    /// When the log is not there or does not answer.
+    pub async fn queue_state(&self, queue: &str) -> Result<Option<QueueState>, Error> {
+        let what = format!("CONSUMER.INFO.{}.{queue}", self.names().log);
+        match self.api(&what, &json!({})).await {
+            Ok(state) => Ok(Some(state)),
+            Err(Error::Refused { code: code::CONSUMER_NOT_FOUND, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How reading a pull goes on after a message of the server.
+enum Read {
+    Delivery(Box<Delivery>),
+    On,
+    Over,
+    /// Other executors' pulls ask for more than there is.
+    Crowded,
+    Missing,
+}
+
+/// A pull that gives what there is at once, and otherwise waits for some.
+fn one_shot(n: usize, expires: Duration) -> Value {
+    let mut request = in_line(expires);
+    request["batch"] = json!(n);
+    request["no_wait"] = json!(true);
+    request
+}
+
+/// A pull that waits its turn for one message.
+fn in_line(expires: Duration) -> Value {
+    let mut request = json!({ "batch": 1, "expires": nanos(expires) });
+    // The server wants two heartbeats in a pull's life or none.
+    if expires >= 2 * HEARTBEAT {
+        request["idle_heartbeat"] = json!(nanos(HEARTBEAT));
+    }
+    request
+}
+
+impl Queue {
+    /// The queue's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn ensure(&self) -> Result<(), Error> {
+        let names = self.bus.names();
+        let filter = format!("{}.fire.{}.>", names.prefix(), self.name);
+        let config = settings::executor(&self.name, &filter, self.ack_wait);
+        let what = format!("CONSUMER.CREATE.{}.{}.{filter}", names.log, self.name);
+        let body = json!({ "stream_name": names.log, "config": config });
+        self.bus.api::<Value>(&what, &body).await?;
+        Ok(())
+    }
+
+    /// Up to `n` deliveries: those there are, at once; when there are none, it waits until `expires` for some. Empty when none
+    /// came, or when the connection or consumer was lost, which is made again: just fetch again.
+    ///
+    /// Dropped half-way, deliveries on their way come again after the ack wait.
+    ///
+    /// # Errors
+    /// When the consumer cannot be pulled from, nor made again.
+    pub async fn fetch(&self, n: usize, expires: Duration) -> Result<Vec<Delivery>, Error> {
+        let what = format!("CONSUMER.MSG.NEXT.{}.{}", self.bus.names().log, self.name);
+        if !self.bus.is_connected() {
+            return Err(Error::Unavailable { what });
+        }
+        let mut n = n.clamp(1, FETCH_MAX);
+        let expires = expires.clamp(FETCH_EXPIRES_MIN, FETCH_EXPIRES_MAX);
+        let client = &self.bus.inner.client;
+        let mut connects = self.bus.connects();
+        connects.mark_unchanged();
+        let closed = |_| Error::Unavailable { what: what.clone() };
+        let inbox = client.new_inbox();
+        let mut deliveries = client.subscribe(inbox.clone()).await.map_err(closed)?;
+        self.ask(&what, &inbox, &one_shot(n, expires)).await?;
+        let denied = self.bus.broken(|subject| subject.ends_with(&what));
+        tokio::pin!(denied);
+        let mut got = Vec::new();
+        while got.len() < n {
+            let received = tokio::select! {
+                biased;
+                received = deliveries.next() => received,
+                _ = connects.changed() => break,
+                failure = &mut denied => match failure.into_error(&what) {
+                    Error::Denied { subject } => return Err(Error::Denied { subject }),
+                    _ => break,
+                },
+                () = tokio::time::sleep(SILENCE_MAX) => break,
+            };
+            let Some(received) = received else { break };
+            match self.read(received)? {
+                Read::Delivery(delivery) => got.push(*delivery),
+                Read::On => {}
+                Read::Over => break,
+                Read::Crowded if got.is_empty() => {
+                    n = 1;
+                    self.ask(&what, &inbox, &in_line(expires)).await?;
+                }
+                Read::Crowded => break,
+                Read::Missing if got.is_empty() => {
+                    self.ensure().await?;
+                    break;
+                }
+                Read::Missing => break,
+            }
+        }
+        Ok(got)
+    }
+
+    async fn ask(&self, what: &str, inbox: &str, request: &Value) -> Result<(), Error> {
+        let (subject, body) = (format!("$JS.API.{what}"), Bytes::from(request.to_string()));
+        let asked = self.bus.inner.client.publish_with_reply(subject, inbox.to_owned(), body).await;
+        asked.map_err(|_| Error::Unavailable { what: what.to_owned() })
+    }
+
+    fn read(&self, received: Message) -> Result<Read, Error> {
+        let status = received.status.map_or(200, |status| status.as_u16());
+        let text = received.description.as_deref().unwrap_or_default();
+        match status {
+            200 => {
+                let place = received.reply.as_ref().and_then(|reply| Place::parse(reply));
+                let (Some(place), Some(reply)) = (place, received.reply.clone()) else {
+                    return Ok(Read::On);
+                };
+                let (message, bus) = (stored(received, place), self.bus.clone());
+                let delivered = place.delivered;
+                Ok(Read::Delivery(Box::new(Delivery { message, delivered, reply, bus })))
+            }
+            100 => Ok(Read::On),
+            408 if text.eq_ignore_ascii_case("requests pending") => Ok(Read::Crowded),
+            404 | 408 => Ok(Read::Over),
+            503 => Ok(Read::Missing),
+            409 if text.eq_ignore_ascii_case("consumer deleted") => Ok(Read::Missing),
+            409 if is_passing(text) => Ok(Read::Over),
+            other => Err(Error::Refused {
+                what: format!("pull from queue {}", self.name),
+                code: u64::from(other),
+                description: text.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Conflicts (409) that say nothing about the next fetch.
+fn is_passing(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["leadership change", "server shutdown", "batch completed", "message size exceeds maxbytes"]
+        .iter()
+        .any(|known| text.contains(known))
+}
+
+impl Delivery {
+    /// Settles the message. It leaves this process with what is published next; when it is lost, the message comes again.
+    ///
+    /// # Errors
+    /// When the connection is closed for good.
+    pub async fn ack(&self) -> Result<(), Error> {
+        self.answer(Bytes::from_static(b"+ACK")).await
+    }
+
+    /// Hands the message back, to come again after a while.
+    ///
+    /// # Errors
+    /// When the connection is closed for good.
+    pub async fn nak(&self, delay: Duration) -> Result<(), Error> {
+        self.answer(format!("-NAK {}", json!({ "delay": nanos(delay) })).into()).await
+    }
+
+    /// Says that the work goes on, so the message does not come again before another ack wait.
+    ///
+    /// # Errors
+    /// When the connection is closed for good.
+    pub async fn progress(&self) -> Result<(), Error> {
+        self.answer(Bytes::from_static(b"+WPI")).await
+    }
+
+    async fn answer(&self, body: Bytes) -> Result<(), Error> {
+        let what = || format!("the answer to delivery {}", self.message.seq);
+        if !self.bus.is_connected() {
+            return Err(Error::Unavailable { what: what() });
+        }
+        let sent = self.bus.inner.client.publish(self.reply.clone(), body).await;
+        sent.map_err(|_| Error::Unavailable { what: what() })
+    }
+}

@@ -1,0 +1,469 @@
+//! A partition: the fold of its jobs, runs and cursor, from which its leader decides.
+//!
+//! ```text
+//!   CRON_LOG  ──apply_log──►┌───────────┐
+//!   CRON_RUNS ──apply_run──►│ Partition │──turn(now)──► Batch [events, Cursor] ──stored──► commit ─┐
+//!   CRON_COMMANDS ──offer──►└───────────┘──turn(now)──► run events to append                      │
+//!                                 ▲                                                               │
+//!                                 └───────────────────────── apply_log (the same function) ◄──────┘
+//! ```
+//!
+//! Invariant: the fold changes only by stored events, each taken once by its sequence. A turn plans on copies
+//! and changes nothing, so a batch that is refused leaves no trace.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use cronstream_schemas::event::{
+    Cause, Cursor, DeadLetter, Fired, Held, JobState, LogEvent, Position, RunEvent, Skipped,
+    SkippedWhat,
+};
+use cronstream_schemas::id::{Incarnation, Partition as Number, RunId, RunSeed, ShardId};
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::subject::RunKey;
+use cronstream_schemas::time::Timestamp;
+
+use crate::early::Early;
+use crate::job::Job;
+use crate::keys::Keys;
+use crate::position;
+use crate::shard::{LastEvent, LastKind, Shard};
+
+/// A command that is read and not applied yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingCommand {
+    /// Its sequence in CRON_COMMANDS.
+    pub seq: u64,
+    /// Its broker timestamp.
+    pub at: Timestamp,
+    /// Its subject.
+    pub subject: String,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// The inbox its sender listens on.
+    pub reply: Option<String>,
+    /// `Cron-Expected-Revision`, as sent.
+    pub expected_revision: Option<String>,
+}
+
+/// A dead letter that is not known to be in CRON_DEAD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingDead {
+    /// Its address.
+    pub key: RunKey,
+    /// Its content.
+    pub letter: DeadLetter,
+}
+
+/// The most commands that wait in a partition; the reader pauses there.
+pub const COMMANDS_WAITING_MAX: usize = 10_000;
+
+/// The state of one partition.
+#[derive(Debug, Clone)]
+pub struct Partition {
+    /// Its number.
+    pub number: Number,
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) cursor_seq: u64,
+    pub(crate) log_through: u64,
+    pub(crate) runs_through: u64,
+    pub(crate) commands_seen: u64,
+    pub(crate) commands: VecDeque<PendingCommand>,
+    pub(crate) jobs: HashMap<JobId, Job>,
+    pub(crate) held: BTreeMap<JobId, Arc<Held>>,
+    pub(crate) live: HashMap<JobId, Vec<ShardId>>,
+    pub(crate) shards: HashMap<ShardId, Shard>,
+    pub(crate) early: Early,
+    pub(crate) keys: Keys,
+    pub(crate) dead: BTreeMap<u64, PendingDead>,
+    pub(crate) cancelled: BTreeMap<u64, RunId>,
+    pub(crate) ending: HashSet<ShardId>,
+    pub(crate) leading: bool,
+    pub(crate) due: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) timers: BTreeSet<(Timestamp, ShardId)>,
+    unknown: Option<String>,
+    unfired: Option<ShardId>,
+}
+
+impl Partition {
+    /// A partition of which nothing is known yet.
+    #[must_use]
+    pub fn new(number: Number) -> Self {
+        Self {
+            number,
+            cursor: None,
+            cursor_seq: 0,
+            log_through: 0,
+            runs_through: 0,
+            commands_seen: 0,
+            commands: VecDeque::new(),
+            jobs: HashMap::new(),
+            held: BTreeMap::new(),
+            live: HashMap::new(),
+            shards: HashMap::new(),
+            early: Early::default(),
+            keys: Keys::default(),
+            dead: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
+            ending: HashSet::new(),
+            leading: false,
+            due: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            unknown: None,
+            unfired: None,
+        }
+    }
+
+    /// Folds one message of CRON_LOG. A sequence that was folded before changes nothing.
+    pub fn apply_log(&mut self, seq: u64, event: &LogEvent) {
+        if seq <= self.log_through {
+            return;
+        }
+        self.log_through = seq;
+        match event {
+            LogEvent::JobDefined(state)
+            | LogEvent::JobPaused(state)
+            | LogEvent::JobResumed(state)
+            | LogEvent::JobDeleted(state) => self.apply_state(&Arc::new(state.clone())),
+            LogEvent::Fired(fired) => self.apply_fired(&Arc::new(fired.clone())),
+            LogEvent::Held(held) => {
+                self.decide_through(&held.job, held.incarnation, held.slot);
+                self.held.insert(held.job.clone(), Arc::new(held.clone()));
+            }
+            LogEvent::HeldEnded(ended) => {
+                if self.held.get(&ended.job).is_some_and(|held| held.slot == ended.slot) {
+                    self.held.remove(&ended.job);
+                }
+            }
+            LogEvent::Skipped(skipped) => self.apply_skipped(skipped),
+            LogEvent::Cursor(cursor) => self.apply_cursor(seq, cursor),
+            LogEvent::JobRevised(_) | LogEvent::Rejected(_) | LogEvent::Meta(_) => {}
+        }
+    }
+
+    /// Notes a message on the cursor's subject that is no cursor: the lock's sequence moves all the same.
+    pub fn apply_foreign_cursor(&mut self, seq: u64) {
+        self.log_through = self.log_through.max(seq);
+        self.cursor_seq = self.cursor_seq.max(seq);
+    }
+
+    /// Notes an event of a kind that only a later version knows: this binary may not lead the partition.
+    pub fn apply_unknown(&mut self, seq: u64, kind: &str) {
+        self.log_through = self.log_through.max(seq);
+        self.unknown = Some(kind.to_owned());
+    }
+
+    /// Folds one message of CRON_RUNS. A sequence that was folded before changes nothing.
+    pub fn apply_run(&mut self, seq: u64, at: Timestamp, key: &RunKey, event: &RunEvent) {
+        self.runs_through = self.runs_through.max(seq);
+        let last = LastEvent::of(seq, at, event);
+        if let LastKind::Cancelled { command: Some(command) } = last.kind
+            && command > self.commands_through()
+        {
+            self.cancelled.insert(command, key.shard.run);
+        }
+        let Some(shard) = self.shards.get_mut(&key.shard) else {
+            self.early.insert(key, last);
+            return;
+        };
+        if shard.apply_event(last) {
+            self.end_shard(key.shard);
+        } else {
+            self.index_shard(key.shard);
+        }
+    }
+
+    /// Offers one command of this partition, in the order of the stream. One that is applied or waits already
+    /// changes nothing.
+    pub fn offer(&mut self, command: PendingCommand) {
+        let known = self.commands.back().map_or(self.commands_through(), |last| last.seq);
+        self.commands_seen = self.commands_seen.max(command.seq);
+        if command.seq > known {
+            self.commands.push_back(command);
+        }
+    }
+
+    /// Notes that every command up to `seq` is another partition's or was offered.
+    pub fn saw_commands(&mut self, seq: u64) {
+        self.commands_seen = self.commands_seen.max(seq);
+    }
+
+    /// Whether the reader of commands must pause.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.commands.len() >= COMMANDS_WAITING_MAX
+    }
+
+    /// Drops run events whose fire is not in the log, once the log is read to its head.
+    pub fn caught_up(&mut self, now: Timestamp) {
+        let unfired = self.early.shards().find(|(job, shard)| self.owes(job, shard.run));
+        self.unfired = unfired.map(|(_, shard)| shard).or(self.unfired);
+        self.early.prune(now);
+    }
+
+    /// A run that executors tell of, and whose slot this fold still owes: the log was set back behind them.
+    /// Only what stands after the log was read to its head once more counts.
+    #[must_use]
+    pub fn set_back(&self) -> Option<RunId> {
+        self.unfired.map(|shard| shard.run)
+    }
+
+    /// Whether `run` is the true id of an undecided slot of `job`; nobody else's id is evidence.
+    fn owes(&self, job: &JobId, run: RunId) -> bool {
+        let slot = run.at();
+        self.jobs.get(job).is_some_and(|state| {
+            let position = position::decided_through(&self.position(), job);
+            let incarnation = state.state.incarnation;
+            slot > state.decided_through.max(position)
+                && run == RunId::derive(slot, job, incarnation, RunSeed::Slot(slot))
+        })
+    }
+
+    /// Begins to lead after a cursor of ours is stored: builds the indices.
+    pub fn lead(&mut self, now: Timestamp) {
+        self.leading = true;
+        self.ending.clear();
+        self.due.clear();
+        self.timers.clear();
+        let gone: Vec<ShardId> = self
+            .shards
+            .values()
+            .filter(|shard| shard.fired.keep_until < now)
+            .map(|shard| shard.fired.shard_id())
+            .collect();
+        gone.into_iter().for_each(|shard| self.drop_shard(shard));
+        self.shards.values_mut().for_each(|shard| shard.indexed = None);
+        self.jobs.values_mut().for_each(|job| job.indexed = None);
+        self.shards
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|id| self.index_shard(id));
+        self.jobs.keys().cloned().collect::<Vec<_>>().iter().for_each(|id| self.index_job(id));
+    }
+
+    /// Goes on as a standby: keeps the fold, forgets what only a leader needs.
+    pub fn follow(&mut self) {
+        self.leading = false;
+        self.ending.clear();
+        self.due.clear();
+        self.timers.clear();
+        self.commands.clear();
+        self.commands_seen = 0;
+    }
+
+    /// The newest cursor.
+    #[must_use]
+    pub const fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// The sequence of the last message on the cursor's subject.
+    #[must_use]
+    pub const fn cursor_seq(&self) -> u64 {
+        self.cursor_seq
+    }
+
+    /// The sequence of CRON_LOG that is folded.
+    #[must_use]
+    pub const fn log_through(&self) -> u64 {
+        self.log_through
+    }
+
+    /// The sequence of CRON_COMMANDS up to which commands are applied.
+    #[must_use]
+    pub fn commands_through(&self) -> u64 {
+        self.cursor.as_ref().map_or(0, |cursor| cursor.commands_through)
+    }
+
+    /// The sequence of CRON_COMMANDS up to which commands are applied, wait, or are another partition's.
+    #[must_use]
+    pub const fn commands_seen(&self) -> u64 {
+        self.commands_seen
+    }
+
+    /// How many commands wait.
+    #[must_use]
+    pub fn commands_waiting(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// The kind of an event that only a later version knows.
+    #[must_use]
+    pub fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
+    }
+
+    /// Every job, deleted ones included.
+    pub fn jobs(&self) -> impl Iterator<Item = (&JobId, &Job)> {
+        self.jobs.iter()
+    }
+
+    /// Every live shard.
+    pub fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.values()
+    }
+
+    /// Whether anything but a cursor was folded.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        !(self.jobs.is_empty() && self.shards.is_empty())
+    }
+
+    /// Dead letters to write, with the sequence of the failure in CRON_RUNS, oldest first.
+    pub fn dead(&self) -> impl Iterator<Item = (u64, &PendingDead)> {
+        self.dead.iter().map(|(seq, dead)| (*seq, dead))
+    }
+
+    /// Notes that a dead letter is in CRON_DEAD.
+    pub fn dead_written(&mut self, seq: u64) {
+        self.dead.remove(&seq);
+    }
+
+    /// Notes that an append to CRON_RUNS has been answered, and its subject's last event folded.
+    pub fn append_done(&mut self, shard: ShardId) {
+        self.ending.remove(&shard);
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.cursor
+            .as_ref()
+            .map_or(Position { due: Timestamp::MIN, job: None }, |cursor| cursor.position.clone())
+    }
+
+    fn apply_cursor(&mut self, seq: u64, cursor: &Cursor) {
+        self.cursor_seq = self.cursor_seq.max(seq);
+        let newer = self
+            .cursor
+            .as_ref()
+            .is_none_or(|old| (cursor.epoch, cursor.tick) > (old.epoch, old.tick));
+        if newer {
+            self.dead = self.dead.split_off(&(cursor.dead_through + 1));
+            self.cancelled = self.cancelled.split_off(&(cursor.commands_through + 1));
+            while self.commands.front().is_some_and(|c| c.seq <= cursor.commands_through) {
+                self.commands.pop_front();
+            }
+            self.keys.forget_before(cursor.at);
+            self.cursor = Some(cursor.clone());
+        }
+    }
+
+    fn apply_state(&mut self, state: &Arc<JobState>) {
+        match self.jobs.get_mut(&state.job) {
+            Some(job) => job.apply_state(state),
+            None => {
+                self.jobs.insert(state.job.clone(), Job::new(state));
+            }
+        }
+        self.index_job(&state.job);
+    }
+
+    fn apply_skipped(&mut self, skipped: &Skipped) {
+        if let SkippedWhat::Slots { last, .. } = &skipped.what {
+            self.decide_through(&skipped.job, skipped.incarnation, *last);
+        }
+    }
+
+    fn apply_fired(&mut self, fired: &Arc<Fired>) {
+        match &fired.cause {
+            Cause::Slot(slot) => self.decide_through(&fired.job, fired.incarnation, *slot),
+            Cause::Trigger(trigger) => {
+                if let Some(key) = &trigger.key {
+                    self.keys.insert(&fired.job, fired.incarnation, key, fired);
+                }
+            }
+        }
+        let id = fired.shard_id();
+        if let Some(shard) = self.shards.get_mut(&id) {
+            shard.apply_fired(fired);
+            self.index_shard(id);
+            return;
+        }
+        if fired.fire_no > 1 {
+            return; // Its shard has ended: a fire behind a terminal event is void.
+        }
+        if self.unfired == Some(id) {
+            self.unfired = None;
+        }
+        let mut shard = Shard::new(Arc::clone(fired));
+        let ended = self.early.take(id).is_some_and(|last| shard.apply_event(last));
+        self.live.entry(fired.job.clone()).or_default().push(id);
+        self.shards.insert(id, shard);
+        if ended {
+            self.end_shard(id);
+        } else {
+            self.index_shard(id);
+        }
+    }
+
+    fn end_shard(&mut self, id: ShardId) {
+        let Some(shard) = self.shards.get(&id) else { return };
+        if let Some(LastEvent { seq, at, place, kind: LastKind::Failed(failure) }) = &shard.last {
+            let dead_through = self.cursor.as_ref().map_or(0, |cursor| cursor.dead_through);
+            if *seq > dead_through {
+                let fired = Fired::clone(&shard.fired);
+                let (queue, job) = (fired.queue.clone(), fired.job.clone());
+                let letter = DeadLetter {
+                    fired,
+                    attempts: place.attempt,
+                    failure: failure.clone(),
+                    at: *at,
+                };
+                let key = RunKey { queue, job, shard: id };
+                self.dead.insert(*seq, PendingDead { key, letter });
+            }
+        }
+        self.drop_shard(id);
+    }
+
+    fn drop_shard(&mut self, id: ShardId) {
+        let Some(shard) = self.shards.remove(&id) else { return };
+        if let Some(at) = shard.indexed {
+            self.timers.remove(&(at, id));
+        }
+        let job = &shard.fired.job;
+        if let Some(live) = self.live.get_mut(job) {
+            live.retain(|other| *other != id);
+            if live.is_empty() {
+                self.live.remove(job);
+            }
+        }
+    }
+
+    fn decide_through(&mut self, job: &JobId, incarnation: Incarnation, through: Timestamp) {
+        if let Some(state) = self.jobs.get_mut(job)
+            && state.state.incarnation == incarnation
+        {
+            state.decide_through(through);
+            self.index_job(job);
+        }
+    }
+
+    fn index_job(&mut self, id: &JobId) {
+        let position = self.cursor.as_ref().map(|cursor| &cursor.position);
+        let (true, Some(job)) = (self.leading, self.jobs.get_mut(id)) else { return };
+        let decided = position.map_or(Timestamp::MIN, |p| position::decided_through(p, id));
+        let due = job.next_due(decided);
+        if due == job.indexed {
+            return;
+        }
+        if let Some(old) = job.indexed {
+            self.due.remove(&(old, id.clone()));
+        }
+        job.indexed = due;
+        if let Some(due) = due {
+            self.due.insert((due, id.clone()));
+        }
+    }
+
+    fn index_shard(&mut self, id: ShardId) {
+        let (true, Some(shard)) = (self.leading, self.shards.get_mut(&id)) else { return };
+        if let Some(old) = shard.indexed {
+            self.timers.remove(&(old, id));
+        }
+        let (at, _) = shard.timer();
+        shard.indexed = Some(at);
+        self.timers.insert((at, id));
+    }
+}

@@ -1,0 +1,232 @@
+//! A turn: what a partition's leader decides at one instant.
+//!
+//! Invariant: a turn reads the fold and changes nothing in it but the note of appends it hands out. Its batch
+//! has at most [`EVENTS_MAX`] events and [`BYTES_MAX`] bytes, and whatever was not decided is still owed.
+
+use std::time::Duration;
+
+use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, Position, RunEvent};
+use cronstream_schemas::id::{Epoch, Instance, Tick};
+use cronstream_schemas::name::Name;
+use cronstream_schemas::subject::{Prefix, RunKey};
+use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::verdict::Verdict;
+
+use crate::draft::Draft;
+use crate::partition::Partition;
+use crate::position;
+use crate::shard::{Due, LastEvent, Shard};
+
+/// The most events of a batch beside its cursor (a batch has at most 1,000 messages: nats-server 10199).
+pub const EVENTS_MAX: usize = 999;
+/// The most bytes of a batch's bodies and headers.
+pub const BYTES_MAX: usize = 7 * 1024 * 1024;
+/// The most appends to CRON_RUNS that one turn hands out.
+pub const APPENDS_MAX: usize = 500;
+/// The most commands that one turn applies.
+pub const COMMANDS_MAX: usize = 400;
+
+/// The leader's clock, and how far it may be trusted.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// The wall clock.
+    pub wall: Timestamp,
+    /// No position moves beyond this: the broker's clock plus `max_clock_error`.
+    pub limit: Timestamp,
+}
+
+impl Now {
+    /// Up to where slots may be decided.
+    #[must_use]
+    pub fn horizon(&self) -> Timestamp {
+        self.wall.min(self.limit)
+    }
+}
+
+/// What a leader is told at its start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The installation's prefix.
+    pub prefix: Prefix,
+    /// Fold and account, fire nothing.
+    pub hold: bool,
+    /// How old a cursor that lags behind the commands may become.
+    pub cursor_refresh: Duration,
+}
+
+/// An event and its JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The event.
+    pub event: LogEvent,
+    /// Its JSON.
+    pub body: Vec<u8>,
+}
+
+/// A verdict and the inbox that waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The inbox, as the command named it.
+    pub inbox: String,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// One atomic batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Its events, in order.
+    pub events: Vec<Planned>,
+    /// Its last message, and its lock.
+    pub cursor: Cursor,
+    /// The sequence that the last message on the cursor's subject must have.
+    pub cursor_expected: u64,
+    /// What to say once it is stored.
+    pub replies: Vec<Reply>,
+}
+
+/// An event that the leader appends to CRON_RUNS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAppend {
+    /// The shard's address.
+    pub key: RunKey,
+    /// The event.
+    pub event: RunEvent,
+    /// The sequence that the last message on the shard's subject must have.
+    pub expected_seq: u64,
+    /// How long it is kept at least.
+    pub keep_until: Timestamp,
+}
+
+/// What a leader does next.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// The batch to store.
+    pub batch: Option<Batch>,
+    /// The run events to append.
+    pub appends: Vec<RunAppend>,
+    /// When to take the next turn if nothing else happens.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl Partition {
+    /// Decides what is due. With `may_commit` false (a batch is out) it only hands out appends.
+    pub fn turn(&mut self, now: Now, settings: &Settings, may_commit: bool) -> Turn {
+        let Some(cursor) = self.cursor.clone().filter(|_| self.leading) else {
+            return Turn::default();
+        };
+        let mut appends = self.overdue(now, cursor.epoch);
+        let mut turn = Turn::default();
+        if may_commit {
+            let mut draft = Draft::new(self, now, settings, cursor.epoch);
+            draft.apply_commands();
+            draft.release_held();
+            draft.retry();
+            let position = draft.fire_due();
+            let planned = draft.finish();
+            appends.extend(planned.appends);
+            let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
+            let lags = cursor.commands_through < planned.commands_through;
+            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) {
+                turn.batch = Some(Batch {
+                    events: planned.events,
+                    cursor: Cursor {
+                        tick: Tick(cursor.tick.0 + 1),
+                        position: position::later(cursor.position.clone(), position),
+                        commands_through: planned.commands_through,
+                        dead_through: self.dead_through(),
+                        at: now.wall,
+                        ..cursor
+                    },
+                    cursor_expected: self.cursor_seq,
+                    replies: planned.replies,
+                });
+            }
+            turn.wake_at = planned.wake_at;
+        }
+        appends.truncate(APPENDS_MAX);
+        self.ending.extend(appends.iter().map(|append| append.key.shard));
+        turn.appends = appends;
+        let next = [self.due.first().map(|(at, _)| *at), self.timers.first().map(|(at, _)| *at)];
+        turn.wake_at = next.into_iter().flatten().chain(turn.wake_at).min();
+        turn
+    }
+
+    /// The cursor that begins a term: one epoch and one tick on, and nothing else moved.
+    #[must_use]
+    pub fn takeover(&self, now: Timestamp, node: &Name, holder: Instance) -> Cursor {
+        let old = self.cursor.as_ref();
+        Cursor {
+            partition: self.number,
+            epoch: Epoch(old.map_or(0, |cursor| cursor.epoch.0) + 1),
+            tick: Tick(old.map_or(0, |cursor| cursor.tick.0) + 1),
+            node: node.clone(),
+            holder,
+            position: old
+                .map_or(Position { due: now, job: None }, |cursor| cursor.position.clone()),
+            commands_through: self.commands_through(),
+            dead_through: old.map_or(0, |cursor| cursor.dead_through),
+            at: now,
+        }
+    }
+
+    /// Folds a batch that is stored; `last_seq` is the sequence of its cursor.
+    pub fn commit(&mut self, batch: &Batch, last_seq: u64) {
+        let first = last_seq.saturating_sub(batch.events.len() as u64);
+        for (seq, planned) in (first..).zip(&batch.events) {
+            self.apply_log(seq, &planned.event);
+        }
+        self.apply_log(last_seq, &LogEvent::Cursor(batch.cursor.clone()));
+    }
+
+    fn dead_through(&self) -> u64 {
+        let before = self.cursor.as_ref().map_or(0, |cursor| cursor.dead_through);
+        let through = self.dead.keys().next().map_or(self.runs_through, |first| first - 1);
+        through.max(before)
+    }
+
+    fn overdue(&self, now: Now, epoch: Epoch) -> Vec<RunAppend> {
+        let mut appends = Vec::new();
+        for (at, id) in &self.timers {
+            if *at > now.horizon() || appends.len() >= APPENDS_MAX {
+                break;
+            }
+            let Some(shard) = self.shards.get(id).filter(|_| !self.ending.contains(id)) else {
+                continue;
+            };
+            let ended = Ended { place: place(shard), epoch, command: None };
+            let event = match shard.timer().1 {
+                Due::Retry => continue,
+                Due::Expire => RunEvent::Expired(ended),
+                Due::Lose => RunEvent::Lost(ended),
+            };
+            appends.push(append(shard, event));
+        }
+        appends
+    }
+}
+
+/// The append of a leader's terminal event behind what is folded of a shard.
+pub(crate) fn append(shard: &Shard, event: RunEvent) -> RunAppend {
+    let fired = &shard.fired;
+    RunAppend {
+        key: RunKey { queue: fired.queue.clone(), job: fired.job.clone(), shard: fired.shard_id() },
+        event,
+        expected_seq: shard.last_seq(),
+        keep_until: fired.keep_until,
+    }
+}
+
+/// The place that a leader's terminal event repeats.
+pub(crate) fn place(shard: &Shard) -> cronstream_schemas::event::Place {
+    shard.last.as_ref().map(|last: &LastEvent| last.place).unwrap_or_default()
+}
+
+impl Planned {
+    /// Encodes an event.
+    #[must_use]
+    pub fn new(event: LogEvent) -> Self {
+        let body = event.encode();
+        Self { event, body }
+    }
+}

@@ -1,0 +1,330 @@
+//! One delivery of a fire, through the five steps of `design.md` §4. The decisions are `core::attempt`'s.
+//!
+//! ```text
+//!   delivered ─► read last ─► decide ─► Started ─► task ─► outcome ─► ack
+//!        └─ beat, every third of the ack wait: "in progress"; last event moved on? ─► kill the task
+//! ```
+//!
+//! Invariant: a delivery is acknowledged only when a stored event ends its fire. Beats go on until the handler
+//! has ended and its outcome is stored, drain or not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cronstream_bus::Delivery;
+use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
+use cronstream_schemas::event::{Executor, Failure, FailureKind, Fired, Output, Place, RunEvent};
+use cronstream_schemas::subject::RunKey;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::backoff::{Backoff, random};
+use crate::clock;
+use crate::handlers::Handler;
+use crate::state::State;
+use crate::store::{Committed, Read, Store};
+use crate::task::TaskContext;
+
+/// How long a fire stays away whose run the leader is about to end.
+const LEFT_TO_LEADER: Duration = Duration::from_secs(10);
+/// How long a fire stays away whose events only a newer version can read.
+const LEFT_TO_NEWER: Duration = Duration::from_secs(60);
+/// How long a fire stays away whose last event could not be read.
+const UNREAD: Duration = Duration::from_secs(2);
+/// How often a fire is decided again because its last event was read stale, before it is handed back.
+const DECISIONS_MAX: u32 = 5;
+/// Tries to read the last event before the fire is handed back.
+const READS_MAX: u32 = 4;
+/// Between two of them.
+const READ_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// What all attempts of an executor share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) state: Arc<State>,
+    pub(crate) store: Store,
+    pub(crate) prefix: cronstream_schemas::subject::Prefix,
+    /// Between two beats.
+    pub(crate) beat: Duration,
+    /// Cancelled when what still runs is to be handed back.
+    pub(crate) hand_back: CancellationToken,
+}
+
+/// What becomes of the delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settle {
+    /// Its fire is over.
+    Ack,
+    /// It comes again after this.
+    Nak(Duration),
+    /// Another delivery of it is the one that counts.
+    Nothing,
+}
+
+/// Why a task was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Timeout,
+    Overtaken,
+    HandBack,
+}
+
+/// Handles one delivery from reading the last event to settling.
+pub(crate) async fn handle(shared: Arc<Shared>, delivery: Delivery, fire: Fired, handler: Handler) {
+    let Some(_live) = shared.state.enter(fire.id()) else {
+        tracing::debug!(fire = %fire.id(), "delivered again while it runs here");
+        return;
+    };
+    let key = RunKey { queue: fire.queue.clone(), job: fire.job.clone(), shard: fire.shard_id() };
+    let subject = shared.prefix.run(&key);
+    let delivery = Arc::new(delivery);
+    let beat = Beat::start(&shared, &delivery, &subject);
+    let attempt = Attempt { shared: &shared, fire: &fire, subject: &subject, handler: &handler };
+    let settle = Box::pin(attempt.run(&beat)).await;
+    drop(beat);
+    let settled = match settle {
+        Settle::Ack => delivery.ack().await,
+        Settle::Nak(delay) => delivery.nak(delay).await,
+        Settle::Nothing => Ok(()),
+    };
+    if let Err(error) = settled {
+        tracing::debug!(fire = %fire.id(), %error, "delivery not settled: it comes again");
+    }
+}
+
+struct Attempt<'a> {
+    shared: &'a Arc<Shared>,
+    fire: &'a Fired,
+    subject: &'a str,
+    handler: &'a Handler,
+}
+
+impl Attempt<'_> {
+    fn me(&self) -> Executor {
+        self.shared.state.me.clone()
+    }
+
+    async fn commit(&self, event: &RunEvent, expected_seq: u64) -> Committed {
+        self.shared.store.commit(self.fire, self.subject, event, expected_seq).await
+    }
+
+    async fn run(&self, beat: &Beat) -> Settle {
+        let mut read = self.read_last().await;
+        for _ in 0..DECISIONS_MAX {
+            let last = match read {
+                Some(Read::Known(last)) => last,
+                Some(Read::Unreadable) => return Settle::Nak(LEFT_TO_NEWER),
+                None => return Settle::Nak(UNREAD),
+            };
+            match self.begin(last.as_ref(), beat).await {
+                Some(settle) => return settle,
+                None => read = self.shared.store.last_from_leader(self.subject).await.ok(),
+            }
+        }
+        Settle::Nak(UNREAD)
+    }
+
+    /// Steps 1 and 2, then the rest; `None` when `last` was a stale read.
+    async fn begin(&self, last: Option<&Last>, beat: &Beat) -> Option<Settle> {
+        let counters = &self.shared.state.counters;
+        match attempt::decide(self.fire, last, &self.shared.state.me, clock::now()) {
+            Decision::Ack => {
+                counters.stale.add();
+                Some(Settle::Ack)
+            }
+            Decision::Leave => Some(Settle::Nak(LEFT_TO_LEADER)),
+            Decision::FailCrashed { event, expected_seq } => {
+                match self.commit(&event, expected_seq).await {
+                    Committed::Stale => None,
+                    committed => Some(self.finished(&event, committed, Settle::Ack)),
+                }
+            }
+            Decision::Start { place, expected_seq } => {
+                let event = attempt::started(place, self.me());
+                match self.commit(&event, expected_seq).await {
+                    Committed::Stored { seq } => {
+                        counters.started.add();
+                        beat.watch_from(seq);
+                        Some(self.work(place, seq, beat).await)
+                    }
+                    Committed::Stale => None,
+                    refused => Some(self.refused(refused)),
+                }
+            }
+        }
+    }
+
+    async fn read_last(&self) -> Option<Read> {
+        let mut backoff = Backoff::new(READ_RETRY.0, READ_RETRY.1);
+        for _ in 0..READS_MAX {
+            match self.shared.store.last(self.subject).await {
+                Ok(read) => return Some(read),
+                Err(error) => {
+                    tracing::debug!(%error, subject = self.subject, "last event not read")
+                }
+            }
+            tokio::time::sleep(backoff.delay()).await;
+        }
+        None
+    }
+
+    /// Steps 3 to 5: runs the task and stores its outcome.
+    async fn work(&self, place: Place, token: u64, beat: &Beat) -> Settle {
+        let context = self.context(place, token);
+        let cancel = context.cancel.clone();
+        let mut running = std::pin::pin!(self.handler.run(context, &self.fire.params));
+        let stop = tokio::select! {
+            biased;
+            outcome = &mut running => return self.ended(place, token, outcome).await,
+            () = beat.overtaken.cancelled() => Stop::Overtaken,
+            () = self.shared.hand_back.cancelled() => Stop::HandBack,
+            () = tokio::time::sleep(self.fire.timeout.to_duration()) => Stop::Timeout,
+        };
+        cancel.cancel();
+        let outcome = running.await;
+        match stop {
+            Stop::Timeout => {
+                let message = format!("no result within {}", self.fire.timeout);
+                let failure = Failure { kind: FailureKind::Timeout, message };
+                let output = output_of(outcome);
+                let outcome = TaskOutcome::Failure { failure, retry: Retry::After(None), output };
+                self.ended(place, token, outcome).await
+            }
+            Stop::HandBack => {
+                let event = attempt::interrupted(place, self.me());
+                self.finish(&event, token, Settle::Nak(Duration::ZERO)).await
+            }
+            Stop::Overtaken => {
+                self.count_refusal();
+                self.settle_from_leader().await
+            }
+        }
+    }
+
+    async fn ended(&self, place: Place, token: u64, outcome: TaskOutcome) -> Settle {
+        let event = attempt::outcome(self.fire, place, self.me(), outcome);
+        self.finish(&event, token, Settle::Ack).await
+    }
+
+    /// Stores the event that ends this delivery.
+    async fn finish(&self, event: &RunEvent, expected_seq: u64, stored: Settle) -> Settle {
+        let committed = self.commit(event, expected_seq).await;
+        self.finished(event, committed, stored)
+    }
+
+    fn finished(&self, event: &RunEvent, committed: Committed, stored: Settle) -> Settle {
+        let counters = &self.shared.state.counters;
+        match (committed, event) {
+            (Committed::Stored { .. }, RunEvent::Succeeded(_)) => counters.succeeded.add(),
+            (Committed::Stored { .. }, RunEvent::AttemptFailed(_)) => counters.attempt_failed.add(),
+            (Committed::Stored { .. }, RunEvent::Failed(_)) => counters.failed.add(),
+            (Committed::Stored { .. }, RunEvent::Interrupted(_)) => counters.interrupted.add(),
+            (refused, _) => return self.refused(refused),
+        }
+        stored
+    }
+
+    fn refused(&self, committed: Committed) -> Settle {
+        match committed {
+            Committed::Over => {
+                self.count_refusal();
+                Settle::Ack
+            }
+            Committed::Overtaken | Committed::Stale => {
+                self.count_refusal();
+                Settle::Nothing
+            }
+            Committed::GaveUp | Committed::Stored { .. } => Settle::Nothing,
+        }
+    }
+
+    fn count_refusal(&self) {
+        let counters = &self.shared.state.counters;
+        counters.refused.add();
+        if clock::now() > self.fire.run_by {
+            counters.late.add();
+        }
+        tracing::info!(fire = %self.fire.id(), "another executor or the leader was first");
+    }
+
+    /// Acknowledges only if the last event ends the fire.
+    async fn settle_from_leader(&self) -> Settle {
+        match self.shared.store.last_from_leader(self.subject).await {
+            Ok(Read::Known(Some(Last { event, .. }))) if attempt::is_over(self.fire, &event) => {
+                Settle::Ack
+            }
+            Ok(_) | Err(_) => Settle::Nothing,
+        }
+    }
+
+    fn context(&self, place: Place, token: u64) -> TaskContext {
+        let fire = self.fire;
+        let span = format!("attempt.{}.{}.{}", fire.shard, place.fire_no, place.delivery);
+        TaskContext {
+            task: fire.task.clone(),
+            job: fire.job.clone(),
+            run: fire.run,
+            shard: fire.shard,
+            shards: fire.shards,
+            slot: fire.scheduled_at,
+            attempt: place.attempt,
+            fencing_token: token,
+            traceparent: fire.run.traceparent(&span),
+            timeout: fire.timeout.to_duration(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+fn output_of(outcome: TaskOutcome) -> Option<Output> {
+    match outcome {
+        TaskOutcome::Success { output, .. } | TaskOutcome::Failure { output, .. } => output,
+    }
+}
+
+/// Says "in progress" for a delivery and watches its shard, until it is dropped.
+#[derive(Debug)]
+struct Beat {
+    /// The sequence of our `Started`, 0 before it.
+    token: Arc<AtomicU64>,
+    /// Cancelled when another event follows ours.
+    overtaken: CancellationToken,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Beat {
+    fn start(shared: &Arc<Shared>, delivery: &Arc<Delivery>, subject: &str) -> Self {
+        let (token, overtaken) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+        let task = {
+            let (shared, delivery) = (Arc::clone(shared), Arc::clone(delivery));
+            let (token, overtaken) = (Arc::clone(&token), overtaken.clone());
+            let subject = subject.to_owned();
+            tokio::spawn(async move {
+                // Spread, so that many that were delivered together do not beat together.
+                let mut wait = shared.beat.mul_f64(0.5 + random() / 2.0);
+                loop {
+                    tokio::time::sleep(wait).await;
+                    wait = shared.beat;
+                    if let Err(error) = delivery.progress().await {
+                        tracing::debug!(%error, subject, "progress not told");
+                    }
+                    let token = token.load(Ordering::Acquire);
+                    if token == 0 {
+                        continue;
+                    }
+                    match shared.store.last_seq(&subject).await {
+                        Ok(last) if attempt::is_overtaken(token, last) => overtaken.cancel(),
+                        Ok(_) => {}
+                        Err(error) => tracing::debug!(%error, subject, "last event not read"),
+                    }
+                }
+            })
+        };
+        Self { token, overtaken, _task: AbortOnDropHandle::new(task) }
+    }
+
+    fn watch_from(&self, token: u64) {
+        self.token.store(token, Ordering::Release);
+    }
+}

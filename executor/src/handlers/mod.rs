@@ -1,0 +1,62 @@
+//! The four ways to run a task; `design.md` §4 "Handlers".
+//!
+//! Invariant: a handler returns soon after its context is cancelled, having stopped what it can reach. What
+//! the outcome then means (a timeout, a handed back attempt) is for the caller to say.
+
+mod capture;
+pub(crate) mod command;
+pub(crate) mod function;
+pub(crate) mod http;
+pub(crate) mod nats;
+mod retry_after;
+
+use std::time::Duration;
+
+use cronstream_core::attempt::TaskOutcome;
+use cronstream_schemas::json::Json;
+
+use crate::task::{TaskContext, TaskError, into_outcome};
+
+/// How long a task may take to stop when it is asked to, before it is killed.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// A task as the executor runs it.
+#[derive(Debug, Clone)]
+pub(crate) enum Handler {
+    /// A process.
+    Command(command::Command),
+    /// An HTTP request.
+    Http(http::Http),
+    /// A NATS request.
+    Nats(nats::Nats),
+    /// A function of this program.
+    Function(function::Function),
+}
+
+impl Handler {
+    /// Runs the task until it ends or its context is cancelled.
+    pub(crate) async fn run(&self, context: TaskContext, params: &Json) -> TaskOutcome {
+        let result = match self {
+            Self::Command(command) => return command.run(&context, params).await,
+            Self::Function(function) => function.run(context, params.clone()).await,
+            Self::Http(http) => until_cancelled(&context, http.run(&context, params)).await,
+            Self::Nats(nats) => until_cancelled(&context, nats.run(&context, params)).await,
+        };
+        into_outcome(result, None)
+    }
+}
+
+/// Runs something that stops by being dropped.
+async fn until_cancelled<T>(
+    context: &TaskContext,
+    work: impl Future<Output = Result<T, TaskError>>,
+) -> Result<T, TaskError> {
+    tokio::select! {
+        result = work => result,
+        () = context.cancelled() => Err(stopped()),
+    }
+}
+
+fn stopped() -> TaskError {
+    TaskError::retry("stopped")
+}

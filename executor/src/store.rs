@@ -1,0 +1,205 @@
+//! A shard's events in CRON_RUNS: read the last one, append the next one if nothing came between.
+//!
+//! Invariant: an event is stored at most once and only where it was decided for; what became of an append is
+//! known before anything is built on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cronstream_bus::{Append, AppendAnswer, Bus, StoredMessage, Ttl};
+use cronstream_core::attempt::{Last, Refusal, after_refusal};
+use cronstream_schemas::event::{Decoded, Event, Fired, RunEvent};
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::journal::Journal;
+use crate::state::{State, Trouble};
+
+/// Kept this much longer than promised, for clocks that differ.
+const TTL_MARGIN: Duration = Duration::from_secs(60);
+/// An append is given up this long after the run's hard end: the leader has ended the run meanwhile.
+const GIVE_UP_AFTER_END: Duration = Duration::from_secs(60);
+/// Between two tries of an append.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// A shard's last event.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// This one, or none.
+    Known(Option<Last>),
+    /// One that this binary cannot read.
+    Unreadable,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// It stands, under this sequence.
+    Stored {
+        /// The sequence in CRON_RUNS.
+        seq: u64,
+    },
+    /// Another event ended the fire.
+    Over,
+    /// It was decided from a stale read, and nobody runs the fire.
+    Stale,
+    /// Another delivery of the fire has the shard.
+    Overtaken,
+    /// It could not be stored in time; the fire comes again.
+    GaveUp,
+}
+
+/// The events of runs.
+#[derive(Debug)]
+pub(crate) struct Store {
+    bus: Bus,
+    journal: Journal,
+    state: Arc<State>,
+    /// Cancelled when appends are no longer tried again.
+    give_up: CancellationToken,
+}
+
+impl Store {
+    pub(crate) fn new(bus: Bus, state: Arc<State>, give_up: CancellationToken) -> Self {
+        let journal = Journal::start(bus.clone());
+        Self { bus, journal, state, give_up }
+    }
+
+    /// The last event, perhaps a stale one.
+    pub(crate) async fn last(&self, subject: &str) -> Result<Read, cronstream_bus::Error> {
+        let message = self.bus.last_direct(&self.bus.names().runs, subject).await?;
+        Ok(decode(message.as_ref()))
+    }
+
+    /// The last event's sequence, perhaps a stale one.
+    pub(crate) async fn last_seq(
+        &self,
+        subject: &str,
+    ) -> Result<Option<u64>, cronstream_bus::Error> {
+        let message = self.bus.last_direct(&self.bus.names().runs, subject).await?;
+        Ok(message.map(|message| message.seq))
+    }
+
+    /// The last event as the stream's leader knows it.
+    pub(crate) async fn last_from_leader(
+        &self,
+        subject: &str,
+    ) -> Result<Read, cronstream_bus::Error> {
+        let message = self.bus.last_from_leader(&self.bus.names().runs, subject).await?;
+        Ok(decode(message.as_ref()))
+    }
+
+    /// Appends an event that was decided after `expected_seq`, again and again until its fate is known.
+    pub(crate) async fn commit(
+        &self,
+        fire: &Fired,
+        subject: &str,
+        event: &RunEvent,
+        expected_seq: u64,
+    ) -> Committed {
+        let append = self.append(fire, subject, event, expected_seq);
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            let answer = self.journal.append(append.clone()).await;
+            self.note(&answer);
+            match answer {
+                AppendAnswer::Stored { seq } => return Committed::Stored { seq },
+                AppendAnswer::Conflict | AppendAnswer::Unknown => {
+                    match self.settle(fire, subject, event, expected_seq).await {
+                        Some(Refusal::Won { seq }) => return Committed::Stored { seq },
+                        Some(Refusal::Ack) => return Committed::Over,
+                        Some(Refusal::Again) => return Committed::Stale,
+                        Some(Refusal::Drop) => return Committed::Overtaken,
+                        Some(Refusal::Resend) => {}
+                        None => return Committed::GaveUp,
+                    }
+                }
+                AppendAnswer::Retry { .. }
+                | AppendAnswer::Denied { .. }
+                | AppendAnswer::Failed { .. } => {}
+            }
+            if !self.wait(fire, backoff.delay()).await {
+                return Committed::GaveUp;
+            }
+        }
+    }
+
+    /// Reads the last event until an answer comes; `None` when it is given up.
+    async fn settle(
+        &self,
+        fire: &Fired,
+        subject: &str,
+        event: &RunEvent,
+        expected_seq: u64,
+    ) -> Option<Refusal> {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            match self.last_from_leader(subject).await {
+                Ok(Read::Known(last)) => {
+                    return Some(after_refusal(fire, event, expected_seq, last.as_ref()));
+                }
+                Ok(Read::Unreadable) => return Some(Refusal::Drop),
+                Err(error) => tracing::debug!(%error, subject, "last event not read"),
+            }
+            if !self.wait(fire, backoff.delay()).await {
+                return None;
+            }
+        }
+    }
+
+    /// Waits before another try; `false` when there is to be none.
+    async fn wait(&self, fire: &Fired, delay: Duration) -> bool {
+        if clock::now() > fire.run_by.plus(GIVE_UP_AFTER_END) {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            () = self.give_up.cancelled() => false,
+            () = tokio::time::sleep(delay) => true,
+        }
+    }
+
+    fn append(&self, fire: &Fired, subject: &str, event: &RunEvent, expected_seq: u64) -> Append {
+        Append {
+            subject: subject.to_owned(),
+            headers: Vec::new(),
+            payload: event.encode().into(),
+            ttl: Some(Ttl::at_least(fire.keep_until.since(clock::now()) + TTL_MARGIN)),
+            msg_id: None,
+            expected_last_seq: expected_seq,
+        }
+    }
+
+    fn note(&self, answer: &AppendAnswer) {
+        let trouble = match answer {
+            AppendAnswer::Stored { .. } => None,
+            AppendAnswer::Denied { subject } => {
+                Some(format!("cannot store run events: permission denied for {subject}"))
+            }
+            AppendAnswer::Failed { code, description } => {
+                Some(format!("cannot store run events: {description} ({code})"))
+            }
+            AppendAnswer::Conflict | AppendAnswer::Unknown | AppendAnswer::Retry { .. } => return,
+        };
+        if let Some(trouble) = &trouble {
+            tracing::error!(trouble);
+        }
+        self.state.trouble(Trouble::Store, trouble);
+    }
+}
+
+fn decode(message: Option<&StoredMessage>) -> Read {
+    let Some(message) = message else { return Read::Known(None) };
+    match RunEvent::decode(&message.payload) {
+        Ok(Decoded::Known(event)) => Read::Known(Some(Last { seq: message.seq, event })),
+        Ok(Decoded::Unknown { kind }) => {
+            tracing::warn!(subject = message.subject, kind, "run event of a newer version");
+            Read::Unreadable
+        }
+        Err(error) => {
+            tracing::error!(subject = message.subject, %error, "run event cannot be read");
+            Read::Unreadable
+        }
+    }
+}

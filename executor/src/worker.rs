@@ -1,0 +1,189 @@
+//! The loop of an executor: pull as many fires as there is room for, hand each to a task of its own, and at
+//! the end finish or give back what runs.
+//!
+//! Invariant: no fire waits in this process. One whose task is not known here is handed back before the next
+//! pull and takes no room. Dropping the loop drops every attempt, which the broker sees as a crash.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cronstream_bus::{Delivery, FETCH_MAX, Queue};
+use cronstream_schemas::event::{Decoded, Event, Fired, LogEvent};
+use cronstream_schemas::name::Name;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::attempt::{self, Shared};
+use crate::backoff::{self, Backoff};
+use crate::handlers::{Handler, STOP_GRACE};
+use crate::state::Trouble;
+
+/// How long a pull waits for fires, and a stop for the last pull.
+const PULL: Duration = Duration::from_secs(2);
+/// Fires asked for at a time, at most.
+const PULL_FIRES: usize = if FETCH_MAX < 256 { FETCH_MAX } else { 256 };
+/// Fires asked for at a time, at most, while those that come are all unknown here: more than there is room for, so
+/// that a known one behind thousands of them is found soon. Those that turn out to be too many are handed back.
+const SCOUT_FIRES: usize = 64;
+/// Between two pulls that fail.
+const PULL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long a fire of a newer version stays away.
+const NEWER_VERSION: Duration = Duration::from_secs(300);
+/// How long handing back may take, beyond the tasks' own grace, before the process leaves all the same.
+const HAND_BACK: Duration = Duration::from_secs(5);
+
+/// What the loop needs.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) queue: Queue,
+    pub(crate) tasks: BTreeMap<Name, Handler>,
+    pub(crate) concurrency: usize,
+    pub(crate) drain: Duration,
+    pub(crate) shared: Arc<Shared>,
+    /// Cancelled when appends are no longer tried again.
+    pub(crate) give_up: CancellationToken,
+}
+
+impl Worker {
+    /// Works until `stop`, then drains.
+    pub(crate) async fn run(self, stop: &CancellationToken) {
+        let room = Arc::new(Semaphore::new(self.concurrency));
+        let attempts = TaskTracker::new();
+        let abandon = CancellationToken::new();
+        let _abandon = abandon.clone().drop_guard();
+        let mut backoff = Backoff::new(PULL_RETRY.0, PULL_RETRY.1);
+        let mut scout = 1;
+        while let Some(mut permits) = self.permits(&room, stop).await {
+            let asked = permits.num_permits().max(scout);
+            match self.queue.fetch(asked, PULL).await {
+                Ok(deliveries) => {
+                    backoff.reset();
+                    self.shared.state.trouble(Trouble::Pull, None);
+                    let mut known = deliveries.is_empty();
+                    for delivery in deliveries {
+                        if stop.is_cancelled() {
+                            hand_back(&delivery, Duration::ZERO).await;
+                            continue;
+                        }
+                        let Some((fire, handler)) = self.accept(&delivery).await else { continue };
+                        known = true;
+                        let Some(permit) = permits.split(1) else {
+                            hand_back(&delivery, Duration::ZERO).await;
+                            continue;
+                        };
+                        let shared = Arc::clone(&self.shared);
+                        let attempt = attempt::handle(shared, delivery, fire, handler);
+                        let abandon = abandon.clone();
+                        attempts.spawn(async move {
+                            abandon.run_until_cancelled_owned(attempt).await;
+                            drop(permit);
+                        });
+                    }
+                    scout = if known { 1 } else { (asked * 2).min(SCOUT_FIRES) };
+                }
+                Err(error) => self.cannot_pull(&error, backoff.delay(), stop).await,
+            }
+        }
+        self.drain(&attempts).await;
+    }
+
+    async fn cannot_pull(
+        &self,
+        error: &cronstream_bus::Error,
+        delay: Duration,
+        stop: &CancellationToken,
+    ) {
+        tracing::warn!(%error, queue = self.queue.name(), "cannot pull fires");
+        let trouble = format!("cannot pull fires: {error}");
+        self.shared.state.trouble(Trouble::Pull, Some(trouble));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(delay) => {}
+        }
+    }
+
+    /// Room for one fire at least, as soon as there is some; `None` when it is time to stop.
+    async fn permits(
+        &self,
+        room: &Arc<Semaphore>,
+        stop: &CancellationToken,
+    ) -> Option<OwnedSemaphorePermit> {
+        let mut permits = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            permit = Arc::clone(room).acquire_owned() => permit.expect("nobody closes it"),
+        };
+        let more = room.available_permits().min(PULL_FIRES - 1);
+        let more = u32::try_from(more).expect("a pull is small");
+        if let Ok(more) = Arc::clone(room).try_acquire_many_owned(more) {
+            permits.merge(more);
+        }
+        Some(permits)
+    }
+
+    /// The fire in a delivery and its handler; settles what this executor cannot run.
+    async fn accept(&self, delivery: &Delivery) -> Option<(Fired, Handler)> {
+        let message = &delivery.message;
+        let fire = match LogEvent::decode(&message.payload) {
+            Ok(Decoded::Known(LogEvent::Fired(fire))) if self.is_ours(&fire, &message.subject) => {
+                fire
+            }
+            Ok(Decoded::Unknown { kind }) => {
+                tracing::warn!(kind, subject = message.subject, "fire of a newer version");
+                hand_back(delivery, NEWER_VERSION).await;
+                return None;
+            }
+            Ok(Decoded::Known(_)) | Err(_) => {
+                tracing::error!(
+                    seq = message.seq,
+                    subject = message.subject,
+                    "not a fire: dropped"
+                );
+                if let Err(error) = delivery.ack().await {
+                    tracing::debug!(%error, "not acknowledged");
+                }
+                return None;
+            }
+        };
+        match self.tasks.get(&fire.task) {
+            Some(handler) => Some((fire, handler.clone())),
+            None => {
+                self.shared.state.counters.unknown_task.add();
+                tracing::debug!(task = %fire.task, job = %fire.job, "task is not known here");
+                hand_back(delivery, backoff::unknown_task(delivery.delivered)).await;
+                None
+            }
+        }
+    }
+
+    fn is_ours(&self, fire: &Fired, subject: &str) -> bool {
+        fire.queue.as_str() == self.queue.name()
+            && self.shared.prefix.fire(&fire.queue, &fire.job) == subject
+    }
+
+    /// Lets what runs finish, then gives it back.
+    async fn drain(&self, attempts: &TaskTracker) {
+        self.shared.state.drain();
+        attempts.close();
+        if tokio::time::timeout(self.drain, attempts.wait()).await.is_ok() {
+            return;
+        }
+        tracing::info!(running = attempts.len(), "drain is over: giving back what still runs");
+        self.shared.hand_back.cancel();
+        if tokio::time::timeout(STOP_GRACE + HAND_BACK, attempts.wait()).await.is_ok() {
+            return;
+        }
+        self.give_up.cancel();
+        if tokio::time::timeout(HAND_BACK, attempts.wait()).await.is_err() {
+            tracing::warn!(running = attempts.len(), "leaving with attempts that do not end");
+        }
+    }
+}
+
+async fn hand_back(delivery: &Delivery, delay: Duration) {
+    if let Err(error) = delivery.nak(delay).await {
+        tracing::debug!(%error, "not handed back: it comes again after the ack wait");
+    }
+}

@@ -1,0 +1,207 @@
+//! What waits for the network: each method starts a task that ends in one [`Answer`].
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cronstream_bus::{Append, AppendAnswer, Bus, LeaseAnswer, Ttl};
+use cronstream_core::partition::PendingDead;
+use cronstream_core::turn::{Batch, Reply, RunAppend};
+use cronstream_schemas::event::Event;
+use cronstream_schemas::id::{Instance, Partition};
+use cronstream_schemas::time::Timestamp;
+use tokio::sync::mpsc;
+
+use crate::commit;
+use crate::input::{Answer, Fate, Operation, Survey};
+
+/// How long a task waits before it says that an append could not be made.
+const APPEND_PAUSE: Duration = Duration::from_secs(1);
+/// How long a candidate waits before it reads the streams' heads again.
+const SURVEY_PAUSE: Duration = Duration::from_millis(200);
+/// How often an append is sent while the stream has no leader.
+const APPEND_TRIES: u32 = 5;
+
+/// A write to a key of the lease bucket.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) operation: Operation,
+    pub(crate) key: String,
+    pub(crate) value: Vec<u8>,
+    /// The revision that it replaces, 0 for none.
+    pub(crate) revision: u64,
+    /// The monotonic time before it is sent.
+    pub(crate) sent: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    pub(crate) bus: Bus,
+    pub(crate) answers: mpsc::Sender<Answer>,
+}
+
+impl Desk {
+    fn spawn(&self, task: impl Future<Output = Answer> + Send + 'static) {
+        let answers = self.answers.clone();
+        tokio::spawn(async move {
+            // The loop is gone when the node ends; nobody needs the answer then.
+            answers.send(task.await).await.ok();
+        });
+    }
+
+    pub(crate) fn claim(&self, write: Write) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let Write { operation, key, value, revision, sent } = write;
+            let answer = match operation {
+                Operation::Create => bus.lease_create(&key, value.into()).await,
+                Operation::Renew => bus.lease_update(&key, value.into(), revision).await,
+                Operation::Delete => bus.lease_delete(&key, revision).await,
+            };
+            let answer = answer.unwrap_or_else(|error| {
+                tracing::debug!(key, %error, "lease not written");
+                LeaseAnswer::Unknown
+            });
+            Answer::Claim { key, sent, operation, answer }
+        });
+    }
+
+    pub(crate) fn survey(&self, partition: Partition, instance: Instance) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let survey = survey(&bus, partition).await;
+            if let Err(error) = &survey {
+                tracing::warn!(partition = partition.0, %error, "streams not read");
+                tokio::time::sleep(SURVEY_PAUSE).await;
+            }
+            let survey = survey.ok();
+            Answer::Survey { partition, instance, survey: survey.map(Box::new) }
+        });
+    }
+
+    pub(crate) fn commit(&self, instance: Instance, batch: &Batch) {
+        let (bus, answers) = (self.bus.clone(), self.answers.clone());
+        let (messages, mine) =
+            (commit::messages(bus.names().prefix(), batch), batch.cursor.clone());
+        let partition = mine.partition;
+        self.spawn(async move {
+            let stuck = move |why| {
+                // A loop too busy to hear it will hear the next one.
+                answers
+                    .try_send(Answer::Batch { partition, instance, fate: Fate::Stuck { why } })
+                    .ok();
+            };
+            let fate = commit::settle(&bus, messages, &mine, stuck).await;
+            Answer::Batch { partition, instance, fate }
+        });
+    }
+
+    pub(crate) fn append(&self, partition: Partition, append: RunAppend, now: Timestamp) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let names = bus.names();
+            let message = Append {
+                subject: names.prefix().run(&append.key),
+                headers: Vec::new(),
+                payload: append.event.encode().into(),
+                ttl: Some(Ttl::at_least(append.keep_until.since(now))),
+                msg_id: None,
+                expected_last_seq: append.expected_seq,
+            };
+            send(&bus, &message).await;
+            let last = match bus.last_from_leader(&names.runs, &message.subject).await {
+                Ok(last) => last.map(Box::new),
+                Err(_) => None,
+            };
+            if last.is_none() {
+                tokio::time::sleep(APPEND_PAUSE).await;
+            }
+            Answer::Appended { partition, append: Box::new(append), last }
+        });
+    }
+
+    pub(crate) fn dead(&self, partition: Partition, seq: u64, dead: &PendingDead) {
+        let bus = self.bus.clone();
+        let message = Append {
+            subject: bus.names().prefix().dead(&dead.key),
+            headers: Vec::new(),
+            payload: serde_json::to_vec(&dead.letter).unwrap_or_default().into(),
+            ttl: None,
+            msg_id: None,
+            expected_last_seq: 0,
+        };
+        self.spawn(async move {
+            let answer = send(&bus, &message).await;
+            let written =
+                matches!(answer, Some(AppendAnswer::Stored { .. } | AppendAnswer::Conflict));
+            if !written {
+                tracing::warn!(subject = message.subject, ?answer, "dead letter not written");
+                tokio::time::sleep(APPEND_PAUSE).await;
+            }
+            Answer::Dead { partition, seq, written }
+        });
+    }
+
+    /// Reads the broker's clock; `monotonic` tells the time when the answer is there.
+    pub(crate) fn sample(&self, monotonic: impl FnOnce() -> Duration + Send + 'static) {
+        let (bus, answers) = (self.bus.clone(), self.answers.clone());
+        tokio::spawn(async move {
+            if let Ok(state) = bus.stream_state(&bus.names().log).await {
+                let broker = Timestamp::from(state.now);
+                answers.send(Answer::Clock { broker, monotonic: monotonic() }).await.ok();
+            }
+        });
+    }
+
+    pub(crate) fn ensure_bucket(&self, replicas: u8, ttl: Duration) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let change = bus.ensure_leases(replicas, ttl).await;
+            let recreated = matches!(change, Ok(cronstream_bus::Change::Created));
+            if recreated {
+                tracing::warn!("the lease bucket was gone and has been made again");
+            }
+            Answer::Bucket { recreated }
+        });
+    }
+
+    /// Tells senders what came of their commands; one that does not listen loses nothing but the answer.
+    pub(crate) fn reply(&self, replies: Vec<Reply>) {
+        let bus = self.bus.clone();
+        tokio::spawn(async move {
+            for Reply { inbox, verdict } in replies {
+                let body = serde_json::to_vec(&verdict).unwrap_or_default();
+                if let Err(error) = bus.publish_core(&inbox, &Vec::new(), Bytes::from(body)).await {
+                    tracing::info!(command = verdict.command, %error, "verdict not sent");
+                }
+            }
+        });
+    }
+}
+
+async fn send(bus: &Bus, message: &Append) -> Option<AppendAnswer> {
+    for _ in 0..APPEND_TRIES {
+        match bus.append(message).await {
+            Ok(AppendAnswer::Retry { .. }) => tokio::time::sleep(APPEND_PAUSE / 5).await,
+            Ok(answer) => return Some(answer),
+            Err(error) => {
+                tracing::warn!(subject = message.subject, %error, "event not sent");
+                return None;
+            }
+        }
+    }
+    None
+}
+
+async fn survey(bus: &Bus, partition: Partition) -> Result<Survey, cronstream_bus::Error> {
+    let names = bus.names();
+    let runs = bus.stream_state(&names.runs).await?;
+    let commands = bus.stream_state(&names.commands).await?;
+    let oldest = match commands.messages {
+        0 => None,
+        _ => bus.by_seq(&names.commands, commands.first_seq).await?,
+    };
+    let log = bus.stream_state(&names.log).await?;
+    let cursor = bus.last_from_leader(&names.log, &names.prefix().cursor(partition)).await?;
+    let oldest_command = oldest.map(|message| Timestamp::from_millis(message.timestamp_ms));
+    Ok(Survey { cursor, log, runs, commands, oldest_command })
+}

@@ -1,0 +1,174 @@
+//! What the followed streams tell, folded into the partitions.
+
+use cronstream_bus::{FollowEvent, From, StoredMessage};
+use cronstream_core::partition::PendingCommand;
+use cronstream_schemas::header;
+use cronstream_schemas::id::Partition;
+use cronstream_schemas::time::Timestamp;
+
+use crate::node::Node;
+use crate::readers::Reader;
+use crate::route::{self, LogRoute};
+use crate::seat::{Seat, Stage};
+
+impl Node {
+    pub(crate) fn read_log(&mut self, event: FollowEvent) {
+        if let FollowEvent::Reset { last_seq, created, .. } = &event {
+            self.log_reset(*last_seq, Timestamp::from(*created));
+        }
+        self.log.note(&event);
+        match event {
+            FollowEvent::Messages(messages) => {
+                messages.iter().for_each(|message| self.fold_log(message));
+            }
+            FollowEvent::CaughtUp { .. } => {
+                self.log_read = true;
+                let now = self.clock.wall();
+                self.seats.iter_mut().for_each(|seat| seat.partition.caught_up(now));
+            }
+            FollowEvent::Reset { .. } => {}
+        }
+    }
+
+    fn fold_log(&mut self, message: &StoredMessage) {
+        let partitions = self.partitions();
+        match route::log(&self.settings.prefix, partitions, message) {
+            LogRoute::Event(number, event) => {
+                if let Some(seat) = self.seats.get_mut(usize::from(number.0)) {
+                    seat.partition.apply_log(message.seq, &event);
+                }
+            }
+            LogRoute::ForeignCursor(number) => {
+                if let Some(seat) = self.seats.get_mut(usize::from(number.0)) {
+                    seat.partition.apply_foreign_cursor(message.seq);
+                }
+            }
+            LogRoute::Unknown(number, kind) => {
+                let hit = |seat: &&mut Seat| number.is_none_or(|n| seat.partition.number == n);
+                for seat in self.seats.iter_mut().filter(hit) {
+                    seat.partition.apply_unknown(message.seq, &kind);
+                }
+            }
+            LogRoute::Nothing => {}
+        }
+    }
+
+    /// The log is another one or has become shorter: stop. It has lost messages this node had not read (expired
+    /// or rolled up while it was away): fold it anew.
+    fn log_reset(&mut self, last_seq: u64, created: Timestamp) {
+        let another = self.log_created.is_some_and(|known| known != created);
+        let shorter = last_seq < self.log.through;
+        self.log_created = Some(created);
+        self.log_read = false;
+        for seat in &mut self.seats {
+            if another || shorter {
+                let what = if another { "recreated" } else { "set back" };
+                seat.stop(format!("the log was {what} under this running node"));
+            } else if !matches!(seat.stage, Stage::Leading(_) | Stage::TakingOver { .. }) {
+                let stage = std::mem::replace(&mut seat.stage, Stage::Standby);
+                *seat = Seat::new(seat.partition.number);
+                seat.stage = stage;
+                tracing::info!(partition = seat.partition.number.0, "folding the log anew");
+            }
+        }
+        if !(another || shorter) {
+            self.reopen_runs = true;
+        }
+    }
+
+    pub(crate) fn read_run_events(&mut self, event: FollowEvent) {
+        if let FollowEvent::Reset { last_seq, .. } = &event
+            && *last_seq < self.runs.through
+        {
+            let why = "the runs stream was recreated or set back under this running node";
+            self.seats.iter_mut().for_each(|seat| seat.stop(why.into()));
+        }
+        self.runs.note(&event);
+        let FollowEvent::Messages(messages) = event else { return };
+        let partitions = self.partitions();
+        for message in &messages {
+            let Some((key, event)) = route::run(&self.settings.prefix, message) else { continue };
+            let number = Partition::of(&key.job, partitions);
+            let at = Timestamp::from_millis(message.timestamp_ms);
+            self.seats[usize::from(number.0)].partition.apply_run(message.seq, at, &key, &event);
+        }
+    }
+
+    pub(crate) fn read_commands(&mut self, event: FollowEvent) {
+        let before = self.commands.as_ref().map_or(0, |reader| reader.through);
+        if let Some(reader) = &mut self.commands {
+            reader.note(&event);
+        }
+        match event {
+            FollowEvent::Messages(messages) => {
+                for message in &messages {
+                    self.offer(message);
+                }
+                self.saw_commands(messages.last().map_or(0, |message| message.seq));
+            }
+            FollowEvent::CaughtUp { through } => self.saw_commands(through),
+            FollowEvent::Reset { first_seq, last_seq, .. } => {
+                let shorter = last_seq < before;
+                for seat in
+                    self.seats.iter_mut().filter(|seat| matches!(seat.stage, Stage::Leading(_)))
+                {
+                    let lost = first_seq > seat.partition.commands_seen() + 1;
+                    if shorter || lost {
+                        seat.stop("commands were lost under this running node".into());
+                    }
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, message: &StoredMessage) {
+        let number = route::command(&self.settings.prefix, self.partitions(), &message.subject);
+        let seat = &mut self.seats[usize::from(number.0)];
+        if matches!(seat.stage, Stage::Leading(_)) {
+            let header = |name| message.header(name).map(str::to_owned);
+            seat.partition.offer(PendingCommand {
+                seq: message.seq,
+                at: Timestamp::from_millis(message.timestamp_ms),
+                subject: message.subject.clone(),
+                body: message.payload.to_vec(),
+                reply: header(header::REPLY),
+                expected_revision: header(header::EXPECTED_REVISION),
+            });
+        }
+    }
+
+    fn saw_commands(&mut self, seq: u64) {
+        for seat in self.seats.iter_mut().filter(|seat| matches!(seat.stage, Stage::Leading(_))) {
+            seat.partition.saw_commands(seq);
+        }
+    }
+
+    pub(crate) fn partitions(&self) -> u8 {
+        u8::try_from(self.seats.len()).expect("at most 32 partitions")
+    }
+
+    /// Opens what must be read from another place: the commands from where the new leader's fold ends, the run
+    /// events from the beginning once the log is folded anew.
+    pub(crate) async fn reopen(&mut self) {
+        let names = self.desk.bus.names().clone();
+        if let Some(from) = self.commands_from {
+            match Reader::open(&self.desk.bus, &names.commands, From::Sequence(from + 1)).await {
+                Ok(mut reader) => {
+                    reader.through = from;
+                    self.commands = Some(reader);
+                    self.commands_from = None;
+                }
+                Err(error) => tracing::warn!(%error, "commands not opened"),
+            }
+        }
+        if self.reopen_runs {
+            match Reader::open(&self.desk.bus, &names.runs, From::LastPerSubject).await {
+                Ok(reader) => {
+                    self.runs = reader;
+                    self.reopen_runs = false;
+                }
+                Err(error) => tracing::warn!(%error, "run events not opened"),
+            }
+        }
+    }
+}

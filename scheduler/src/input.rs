@@ -1,0 +1,81 @@
+//! Everything that can happen to a node.
+
+use std::time::Duration;
+
+use cronstream_bus::{FollowEvent, LeaseAnswer, LeaseEvent, StoredMessage, StreamState};
+use cronstream_core::turn::RunAppend;
+use cronstream_schemas::id::{Instance, Partition};
+use cronstream_schemas::time::Timestamp;
+
+/// Answers that wait for the loop, at most; a task that finds it full waits.
+pub(crate) const INPUTS_MAX: usize = 1_024;
+
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// CRON_LOG went on.
+    Log(FollowEvent),
+    /// CRON_RUNS went on.
+    Runs(FollowEvent),
+    /// CRON_COMMANDS went on.
+    Commands(FollowEvent),
+    /// The lease bucket went on.
+    Lease(LeaseEvent),
+    /// A task has ended.
+    Answer(Answer),
+    /// A timer has ended.
+    Wake,
+    /// The end of a hold.
+    Release(cronstream_bus::Release),
+    /// The node is to end.
+    Stop,
+}
+
+/// What a task found.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A write to a key of the lease bucket.
+    Claim { key: String, sent: Duration, operation: Operation, answer: LeaseAnswer },
+    /// What a candidate must know before it takes over.
+    Survey { partition: Partition, instance: Instance, survey: Option<Box<Survey>> },
+    /// What became of a batch.
+    Batch { partition: Partition, instance: Instance, fate: Fate },
+    /// An append to CRON_RUNS, and what stands last on its subject now.
+    Appended { partition: Partition, append: Box<RunAppend>, last: Option<Box<StoredMessage>> },
+    /// A dead letter; `false` when it must be written again.
+    Dead { partition: Partition, seq: u64, written: bool },
+    /// A reading of the broker's clock.
+    Clock { broker: Timestamp, monotonic: Duration },
+    /// The lease bucket, looked for after it was lost.
+    Bucket { recreated: bool },
+}
+
+/// What was done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Renew,
+    Delete,
+}
+
+/// The heads of the streams, as their leaders know them.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// The last message on the cursor's subject.
+    pub(crate) cursor: Option<StoredMessage>,
+    pub(crate) log: StreamState,
+    pub(crate) runs: StreamState,
+    pub(crate) commands: StreamState,
+    /// When the oldest command was stored.
+    pub(crate) oldest_command: Option<Timestamp>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is stored; its cursor has this sequence.
+    Stored { seq: u64 },
+    /// Another cursor stands there: this node leads no longer.
+    Fenced,
+    /// It cannot be stored for now; the task goes on trying.
+    Stuck { why: String },
+}

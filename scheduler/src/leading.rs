@@ -1,0 +1,323 @@
+//! Taking, keeping and leaving partitions, and the turns of those that are led.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use cronstream_bus::{LeaseAnswer, StoredMessage};
+use cronstream_core::clock::Verdict as ClockVerdict;
+use cronstream_core::lease;
+use cronstream_core::turn::{Batch, Now, RunAppend};
+use cronstream_schemas::id::{Instance, Partition};
+use cronstream_schemas::time::Timestamp;
+
+use crate::Error;
+use crate::claims::Outcome;
+use crate::input::{Fate, Operation, Survey};
+use crate::node::Node;
+use crate::route;
+use crate::seat::{DEAD_IN_FLIGHT_MAX, Leading, Seat, Stage, new_instance};
+use crate::takeover::{self, Verdict};
+
+/// How long after the lease TTL a node waits for its name.
+const NAME_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the lease bucket is looked for when it does not answer.
+const BUCKET_EVERY: Duration = Duration::from_secs(1);
+/// A fold that contradicts the log is judged again this often before the partition is stopped.
+const DOUBTS_MAX: u32 = 3;
+
+impl Node {
+    /// Claims the node's name; one that a live node holds is an error.
+    pub(crate) fn claim_name(&mut self) -> Result<(), Error> {
+        let key = lease::node_key(&self.options.node);
+        if self.stopping {
+            if self.seats.iter().all(|seat| !self.claims.holds(&seat.key())) {
+                self.claims.give_up(&self.desk, &key, self.moment());
+            }
+            return Ok(());
+        }
+        if self.claims.holds(&key) || !self.claims.is_synced() {
+            return Ok(());
+        }
+        let now = self.clock.monotonic();
+        let other = self.claims.holder(&key).filter(|(claim, _)| claim.instance != self.instance);
+        let Some((_, revision)) = other else {
+            self.rival = None;
+            self.claims.take(&self.desk, &key, self.instance, self.moment());
+            return Ok(());
+        };
+        match self.rival {
+            None => self.rival = Some((now, *revision)),
+            Some((_, first)) if first != *revision => {
+                return Err(Error::NameTaken(self.options.node.clone()));
+            }
+            Some((since, _)) if now.saturating_sub(since) > self.claims.ttl + NAME_PATIENCE => {
+                self.claims.take(&self.desk, &key, self.instance, self.moment());
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the partitions that are ours and free, leaves those that are not, and regains lost leases.
+    pub(crate) fn claim_partitions(&mut self) {
+        let moment = self.moment();
+        let ready = self.claims.ready_nodes();
+        let named = self.claims.holds(&lease::node_key(&self.options.node));
+        for seat in &mut self.seats {
+            let key = seat.key();
+            let rank = lease::rank(seat.partition.number, &self.options.node, &ready);
+            match seat.instance() {
+                Some(instance) => {
+                    let leave = rank > 0 || !moment.ready;
+                    if let Stage::Leading(leading) = &mut seat.stage {
+                        leading.leaving = leave;
+                    }
+                    let holds = self.claims.holds(&key);
+                    if leave && seat.is_quiet() {
+                        tracing::info!(
+                            partition = seat.partition.number.0,
+                            rank,
+                            "giving the partition up"
+                        );
+                        seat.step_down();
+                        self.claims.give_up(&self.desk, &key, moment);
+                    } else if !holds && self.claims.is_synced() {
+                        let other = self.claims.holder(&key);
+                        if other.is_some_and(|(claim, _)| claim.instance != instance) {
+                            tracing::warn!(
+                                partition = seat.partition.number.0,
+                                "lease lost to another node"
+                            );
+                            seat.step_down();
+                        } else {
+                            self.claims.take(&self.desk, &key, instance, moment);
+                        }
+                    }
+                }
+                None if self.claims.holds(&key) => self.claims.give_up(&self.desk, &key, moment),
+                None => {
+                    let wanted = moment.ready && named && matches!(seat.stage, Stage::Standby);
+                    let free = self.claims.is_synced() && self.claims.holder(&key).is_none();
+                    if !(wanted && free) {
+                        seat.free_since = None;
+                        continue;
+                    }
+                    let since = *seat.free_since.get_or_insert(moment.monotonic);
+                    let waited = moment.monotonic.saturating_sub(since);
+                    if waited >= lease::patience(rank, self.claims.ttl) {
+                        self.claims.take(&self.desk, &key, new_instance(), moment);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn claimed(
+        &mut self,
+        key: &str,
+        operation: Operation,
+        sent: Duration,
+        answer: &LeaseAnswer,
+    ) {
+        let now = self.clock.monotonic();
+        let outcome = self.claims.answered(key, (operation, sent), answer, now);
+        if outcome == Outcome::Unclear && now.saturating_sub(self.bucket_asked) > BUCKET_EVERY {
+            self.bucket_asked = now;
+            self.desk.ensure_bucket(self.replicas, self.claims.ttl);
+        }
+        let seat = self.seats.iter_mut().find(|seat| seat.key() == key);
+        let (Some(seat), Outcome::Won) = (seat, outcome) else { return };
+        if let (Stage::Standby, Some(instance)) = (&seat.stage, self.claims.instance(key)) {
+            let partition = seat.partition.number;
+            seat.stage = Stage::Surveying { instance, survey: None, doubts: 0 };
+            self.desk.survey(partition, instance);
+        }
+    }
+
+    pub(crate) fn surveyed(
+        &mut self,
+        number: Partition,
+        instance: Instance,
+        found: Option<Box<Survey>>,
+    ) {
+        let seat = &mut self.seats[usize::from(number.0)];
+        let Stage::Surveying { instance: mine, survey, .. } = &mut seat.stage else { return };
+        if *mine != instance {
+            return;
+        }
+        if found.is_none() {
+            self.desk.survey(number, instance);
+            return;
+        }
+        *survey = found;
+        self.log.confirm();
+        self.runs.confirm();
+    }
+
+    /// Lets candidates take over whose fold has reached the heads.
+    pub(crate) fn advance(&mut self) {
+        let now = self.clock.wall();
+        for seat in &mut self.seats {
+            let number = seat.partition.number;
+            let Stage::Surveying { instance, survey: Some(survey), doubts } = &mut seat.stage
+            else {
+                continue;
+            };
+            let folded = self.log.through >= survey.log.last_seq
+                && self.runs.through >= survey.runs.last_seq;
+            if !folded || !self.log_read {
+                continue;
+            }
+            let instance = *instance;
+            match takeover::judge(&seat.partition, survey) {
+                Verdict::Go => {
+                    let hear_through = survey.commands.last_seq;
+                    let cursor = seat.partition.takeover(now, &self.options.node, instance);
+                    let batch = Box::new(Batch {
+                        events: Vec::new(),
+                        cursor,
+                        cursor_expected: seat.partition.cursor_seq(),
+                        replies: Vec::new(),
+                    });
+                    self.desk.commit(instance, &batch);
+                    seat.stage = Stage::TakingOver { instance, batch, hear_through };
+                }
+                Verdict::Stop(why) if *doubts >= DOUBTS_MAX => seat.stop(why),
+                Verdict::Again | Verdict::Stop(_) => {
+                    *doubts += 1;
+                    if let Stage::Surveying { survey, .. } = &mut seat.stage {
+                        *survey = None;
+                    }
+                    self.desk.survey(number, instance);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn settled(&mut self, number: Partition, instance: Instance, fate: Fate) {
+        let now = self.clock.wall();
+        let seat = &mut self.seats[usize::from(number.0)];
+        if seat.instance() != Some(instance) {
+            return;
+        }
+        let seq = match fate {
+            Fate::Stuck { why } => {
+                if seat.stuck.as_ref() != Some(&why) {
+                    tracing::warn!(partition = number.0, why, "batch not stored yet");
+                }
+                seat.stuck = Some(why);
+                return;
+            }
+            Fate::Fenced => {
+                tracing::warn!(partition = number.0, "fenced: another leader has moved the cursor");
+                seat.fenced += 1;
+                seat.step_down();
+                return;
+            }
+            Fate::Stored { seq } => seq,
+        };
+        seat.stuck = None;
+        match std::mem::replace(&mut seat.stage, Stage::Standby) {
+            Stage::TakingOver { batch, hear_through, .. } => {
+                seat.partition.commit(&batch, seq);
+                seat.partition.lead(now);
+                let epoch = batch.cursor.epoch.0;
+                tracing::info!(partition = number.0, epoch, "leading");
+                let through = seat.partition.commands_through();
+                seat.partition.saw_commands(through);
+                seat.stage = Stage::Leading(Leading {
+                    instance,
+                    in_flight: None,
+                    hear_through,
+                    leaving: false,
+                    appends: 0,
+                    dead: HashSet::new(),
+                });
+                self.hear_commands_from(through);
+            }
+            Stage::Leading(mut leading) => {
+                if let Some(batch) = leading.in_flight.take() {
+                    seat.partition.commit(&batch, seq);
+                    self.desk.reply(batch.replies);
+                }
+                seat.stage = Stage::Leading(leading);
+            }
+            other @ (Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. }) => {
+                seat.stage = other;
+            }
+        }
+    }
+
+    fn hear_commands_from(&mut self, through: u64) {
+        let read = self.commands.as_ref().map(|reader| reader.through);
+        let from = self.commands_from.map_or(through, |from| from.min(through));
+        if read.is_none_or(|read| read > through) || self.commands_from.is_some() {
+            self.commands_from = Some(from);
+        }
+    }
+
+    pub(crate) fn appended(
+        &mut self,
+        number: Partition,
+        append: &RunAppend,
+        last: Option<&StoredMessage>,
+    ) {
+        let seat = &mut self.seats[usize::from(number.0)];
+        if let Some((key, event)) = last.and_then(|m| route::run(&self.settings.prefix, m)) {
+            let (seq, at) = last.map_or((0, 0), |message| (message.seq, message.timestamp_ms));
+            seat.partition.apply_run(seq, Timestamp::from_millis(at), &key, &event);
+        }
+        seat.partition.append_done(append.key.shard);
+        if let Stage::Leading(leading) = &mut seat.stage {
+            leading.appends = leading.appends.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn dead_written(&mut self, number: Partition, seq: u64, written: bool) {
+        let seat = &mut self.seats[usize::from(number.0)];
+        if written {
+            seat.partition.dead_written(seq);
+        }
+        if let Stage::Leading(leading) = &mut seat.stage {
+            leading.dead.remove(&seq);
+        }
+    }
+
+    /// Takes a turn of every partition that may have one; returns when the next is due.
+    pub(crate) fn take_turns(&mut self) -> Option<Timestamp> {
+        let (wall, monotonic) = (self.clock.wall(), self.clock.monotonic());
+        if self.guard.verdict(wall, monotonic) != ClockVerdict::Good {
+            return None;
+        }
+        let now = Now { wall, limit: self.guard.limit(monotonic) };
+        let mut wake_at = None;
+        for seat in &mut self.seats {
+            let key = seat.key();
+            let number = seat.partition.number;
+            let Seat { partition, stage: Stage::Leading(leading), .. } = seat else { continue };
+            let heard = partition.commands_seen() >= leading.hear_through || partition.is_full();
+            if leading.leaving || !heard || !self.claims.is_trusted(&key, monotonic) {
+                continue;
+            }
+            let turn = partition.turn(now, &self.settings, leading.in_flight.is_none());
+            leading.appends += turn.appends.len();
+            for append in turn.appends {
+                self.desk.append(number, append, wall);
+            }
+            if let Some(batch) = turn.batch {
+                self.desk.commit(leading.instance, &batch);
+                leading.in_flight = Some(Box::new(batch));
+            }
+            for (seq, dead) in partition.dead() {
+                if leading.dead.len() >= DEAD_IN_FLIGHT_MAX {
+                    break;
+                }
+                if leading.dead.insert(seq) {
+                    self.desk.dead(number, seq, dead);
+                }
+            }
+            wake_at = [wake_at, turn.wake_at].into_iter().flatten().min();
+        }
+        wake_at
+    }
+}

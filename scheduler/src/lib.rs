@@ -1,0 +1,117 @@
+//! The ticker node: it leads partitions, or stands by for those that do.
+//!
+//! ```text
+//!   CRON_LOG, CRON_RUNS, CRON_COMMANDS ─ followers ─┐
+//!   CRON_LEASES ─ watch ────────────────────────────┤
+//!   answers to batches, appends, leases ────────────┼─► Input ─► node (one loop, owns all state)
+//!   clock, release, stop ───────────────────────────┘              │ turn
+//!                                                                  ▼
+//!                                             core ─► one batch for each partition in flight
+//! ```
+//!
+//! Invariant: all state is owned by one loop; what waits for the network is a task that ends in one input.
+//! Leadership is never assumed: the lease only chooses who tries, the cursor's sequence decides who writes.
+
+mod claims;
+mod clock;
+mod commit;
+mod desk;
+mod folding;
+mod input;
+mod leading;
+mod node;
+mod readers;
+mod report;
+mod route;
+mod seat;
+mod takeover;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cronstream_bus::Bus;
+use cronstream_schemas::name::Name;
+use tokio_util::sync::CancellationToken;
+
+/// The longest a stopping node waits for its batches.
+pub const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// How a node is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The node's name; no two live nodes may share one.
+    pub node: Name,
+    /// Fold and account, but fire nothing until `cronstream release`.
+    pub hold: bool,
+    /// How far this node's clock and the broker's may differ. Default 500 ms.
+    pub max_clock_error: Duration,
+    /// How old a cursor that lags behind the commands may become. Default 6 h, far below the 30 days that
+    /// commands are kept.
+    pub cursor_refresh: Duration,
+    /// Added to the wall clock: only tests set it.
+    pub clock: ClockOffset,
+}
+
+/// What is added to the wall clock.
+#[derive(Debug, Clone, Default)]
+pub enum ClockOffset {
+    /// Nothing.
+    #[default]
+    None,
+    /// This many milliseconds.
+    Fixed(i64),
+    /// As many milliseconds as this file says; it is read again every second.
+    File(PathBuf),
+}
+
+impl Options {
+    /// The defaults of `design.md` §5 for a node of this name.
+    #[must_use]
+    pub const fn new(node: Name) -> Self {
+        Self {
+            node,
+            hold: false,
+            max_clock_error: Duration::from_millis(500),
+            cursor_refresh: Duration::from_secs(6 * 3_600),
+            clock: ClockOffset::None,
+        }
+    }
+}
+
+/// Why a node ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bus could not be used at start.
+    #[error("cannot start")]
+    Bus(#[from] cronstream_bus::Error),
+    /// `init` has not stored the installation's settings.
+    #[error("{subject} does not exist on this server: run `cronstream init`")]
+    NotInitialised {
+        /// The subject that is missing.
+        subject: String,
+    },
+    /// The stored settings cannot be read.
+    #[error("{subject} holds no settings that this version knows: {found}")]
+    Settings {
+        /// The subject.
+        subject: String,
+        /// What was found, cut.
+        found: String,
+    },
+    /// Another live node has this name.
+    #[error(
+        "node name {0} is taken by a live node: give this one another name with `--node`, or stop that one"
+    )]
+    NameTaken(Name),
+    /// A stream ended under a running node.
+    #[error("{0} is gone")]
+    Closed(&'static str),
+}
+
+/// Runs a node until `stop` is cancelled; then gives up its partitions and returns.
+///
+/// # Errors
+/// When it cannot start, or its name is taken. Trouble with a server that was there once is overcome.
+pub async fn run(bus: Bus, options: Options, stop: CancellationToken) -> Result<(), Error> {
+    node::Node::start(bus, options, stop.clone()).await?.run(stop).await
+}

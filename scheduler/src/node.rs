@@ -1,0 +1,285 @@
+//! The ticker's loop: it owns all state, takes one input at a time, and then acts on what is due.
+
+use std::time::Duration;
+
+use cronstream_bus::{Bus, FollowEvent, From, LeaseWatch, Releases, ServiceInfo, Serving};
+use cronstream_core::clock::{Guard, Verdict};
+use cronstream_core::lease;
+use cronstream_core::turn::Settings;
+use cronstream_schemas::event::{Decoded, Event, LogEvent};
+use cronstream_schemas::fault::cut;
+use cronstream_schemas::id::{Instance, PARTITIONS_MAX, Partition};
+use cronstream_schemas::time::Timestamp;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::claims::{Claims, Moment};
+use crate::clock::Clock;
+use crate::desk::Desk;
+use crate::input::{Answer, INPUTS_MAX, Input};
+use crate::readers::Reader;
+use crate::report;
+use crate::seat::{Seat, new_instance};
+use crate::{Error, Options, STOP_WITHIN};
+
+/// The longest sleep: clocks may jump meanwhile.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// The shortest sleep when what is due could not be done.
+const SLEEP_MIN: Duration = Duration::from_millis(50);
+/// How often the broker's clock is read; a sample lasts for 10 s.
+const SAMPLE_EVERY: Duration = Duration::from_secs(4);
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) options: Options,
+    pub(crate) settings: Settings,
+    pub(crate) instance: Instance,
+    pub(crate) clock: Clock,
+    pub(crate) guard: Guard,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) claims: Claims,
+    pub(crate) desk: Desk,
+    pub(crate) log: Reader,
+    pub(crate) runs: Reader,
+    pub(crate) commands: Option<Reader>,
+    pub(crate) log_read: bool,
+    /// When the other holder of this node's name was seen first, and at which revision.
+    pub(crate) rival: Option<(Duration, u64)>,
+    pub(crate) stopping: bool,
+    pub(crate) replicas: u8,
+    pub(crate) bucket_asked: Duration,
+    pub(crate) log_created: Option<Timestamp>,
+    /// From where the commands must be read anew.
+    pub(crate) commands_from: Option<u64>,
+    pub(crate) reopen_runs: bool,
+    sampled: Duration,
+    wake_at: Option<Timestamp>,
+    answers: mpsc::Receiver<Answer>,
+    watch: LeaseWatch,
+    releases: Releases,
+    status: watch::Sender<Vec<u8>>,
+    _serving: Serving,
+}
+
+impl Node {
+    /// Reads the installation and what the runs stream tells, and begins to answer as a service.
+    pub(crate) async fn start(
+        bus: Bus,
+        options: Options,
+        stop: CancellationToken,
+    ) -> Result<Self, Error> {
+        let topology = bus.check().await?;
+        let log_created = Some(bus.stream_state(&bus.names().log).await?.created.into());
+        let partitions = partitions(&bus, topology.meta.as_deref())?;
+        let names = bus.names().clone();
+        let (answer_tx, answers) = mpsc::channel(INPUTS_MAX);
+        let (status, status_rx) = watch::channel(Vec::new());
+        let info = ServiceInfo {
+            role: "ticker".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            metadata: [("node".to_owned(), options.node.to_string())].into(),
+        };
+        let serving = bus.serve(info, move || status_rx.borrow().clone().into()).await?;
+        let runs = Reader::open(&bus, &names.runs, From::LastPerSubject).await?;
+        let mut node = Self {
+            settings: Settings {
+                prefix: names.prefix().clone(),
+                hold: options.hold,
+                cursor_refresh: options.cursor_refresh,
+            },
+            instance: new_instance(),
+            clock: Clock::new(options.clock.clone()),
+            guard: Guard::new(options.max_clock_error),
+            seats: (0..partitions).map(|n| Seat::new(Partition(n))).collect(),
+            claims: Claims::new(options.node.clone(), topology.lease_ttl),
+            log: Reader::open(&bus, &names.log, From::Oldest).await?,
+            runs,
+            commands: None,
+            log_read: false,
+            rival: None,
+            stopping: false,
+            replicas: topology.replicas,
+            bucket_asked: Duration::ZERO,
+            log_created,
+            commands_from: None,
+            reopen_runs: false,
+            sampled: Duration::ZERO,
+            wake_at: None,
+            answers,
+            watch: bus.watch_leases(),
+            releases: bus.releases().await?,
+            status,
+            _serving: serving,
+            desk: Desk { bus, answers: answer_tx },
+            options,
+        };
+        node.read_runs(&stop).await?;
+        tracing::info!(node = %node.options.node, partitions, hold = node.settings.hold, "ticker started");
+        Ok(node)
+    }
+
+    /// Run events first: what has ended need not be kept while the log is read.
+    async fn read_runs(&mut self, stop: &CancellationToken) -> Result<(), Error> {
+        loop {
+            let event = tokio::select! {
+                event = self.runs.next() => event.ok_or(Error::Closed("the runs stream"))?,
+                () = stop.cancelled() => return Ok(()),
+            };
+            let caught_up = matches!(event, FollowEvent::CaughtUp { .. });
+            self.read_run_events(event);
+            if caught_up {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes inputs until it is told to stop and has given everything up.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
+        let mut stopped_at = None;
+        loop {
+            let input = self.next_input(&stop).await?;
+            self.take(input);
+            self.act()?;
+            self.reopen().await;
+            if self.stopping {
+                let since = *stopped_at.get_or_insert(self.clock.monotonic());
+                let late = self.clock.monotonic().saturating_sub(since) > STOP_WITHIN;
+                if late || self.claims.is_idle() {
+                    tracing::info!(node = %self.options.node, late, "ticker stopped");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn next_input(&mut self, stop: &CancellationToken) -> Result<Input, Error> {
+        let sleep = self.sleep();
+        let full = self.seats.iter().any(|seat| seat.partition.is_full());
+        let commands = async {
+            match &mut self.commands {
+                Some(reader) if !full => reader.next().await,
+                Some(_) | None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            () = stop.cancelled(), if !self.stopping => Some(Input::Stop),
+            answer = self.answers.recv() => answer.map(Input::Answer),
+            event = self.watch.next() => event.map(Input::Lease),
+            event = self.log.next() => event.map(Input::Log),
+            event = self.runs.next() => event.map(Input::Runs),
+            event = commands => event.map(Input::Commands),
+            release = self.releases.next() => release.map(Input::Release),
+            () = tokio::time::sleep(sleep) => Some(Input::Wake),
+        };
+        event.ok_or(Error::Closed("the connection"))
+    }
+
+    fn sleep(&self) -> Duration {
+        let now = self.clock.wall();
+        match self.wake_at {
+            Some(at) if at > now => at.since(now).min(SLEEP_MAX),
+            Some(_) => SLEEP_MIN,
+            None => SLEEP_MAX,
+        }
+        .min(lease::renewal(self.claims.ttl) / 2)
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Log(event) => self.read_log(event),
+            Input::Runs(event) => self.read_run_events(event),
+            Input::Commands(event) => self.read_commands(event),
+            Input::Lease(event) => self.claims.observe(event),
+            Input::Answer(answer) => self.take_answer(answer),
+            Input::Wake => {}
+            Input::Stop => self.stopping = true,
+            Input::Release(release) => {
+                tracing::info!("hold released");
+                self.settings.hold = false;
+                let status = self.encoded_status();
+                tokio::spawn(async move { release.answer(status.into()).await });
+            }
+        }
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Claim { key, sent, operation, answer } => {
+                self.claimed(&key, operation, sent, &answer);
+            }
+            Answer::Survey { partition, instance, survey } => {
+                self.surveyed(partition, instance, survey);
+            }
+            Answer::Batch { partition, instance, fate } => self.settled(partition, instance, fate),
+            Answer::Appended { partition, append, last } => {
+                self.appended(partition, &append, last.as_deref());
+            }
+            Answer::Dead { partition, seq, written } => self.dead_written(partition, seq, written),
+            Answer::Clock { broker, monotonic } => self.guard.sample(broker, monotonic),
+            Answer::Bucket { recreated } => {
+                if recreated {
+                    tracing::info!("claiming again");
+                }
+            }
+        }
+    }
+
+    /// Does what is due after every input.
+    fn act(&mut self) -> Result<(), Error> {
+        self.clock.reread();
+        let monotonic = self.clock.monotonic();
+        if self.guard.is_stale(monotonic)
+            && monotonic.saturating_sub(self.sampled) > SAMPLE_EVERY / 8
+            || monotonic.saturating_sub(self.sampled) > SAMPLE_EVERY
+            || self.sampled == Duration::ZERO
+        {
+            self.sampled = monotonic.max(Duration::from_nanos(1));
+            self.desk.sample(self.clock.stopwatch());
+        }
+        self.claim_name()?;
+        self.claims.renew(&self.desk, self.moment());
+        self.claim_partitions();
+        self.advance();
+        self.wake_at = self.take_turns();
+        self.status.send_replace(self.encoded_status());
+        Ok(())
+    }
+
+    fn encoded_status(&self) -> Vec<u8> {
+        serde_json::to_vec(&report::status(self)).unwrap_or_default()
+    }
+
+    /// What a claim says now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            wall: self.clock.wall(),
+            monotonic: self.clock.monotonic(),
+            ready: self.unready().is_none() && !self.stopping,
+        }
+    }
+
+    /// Why this node cannot lead.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        if !self.log_read {
+            return Some("it is still reading the log");
+        }
+        match self.guard.verdict(self.clock.wall(), self.clock.monotonic()) {
+            Verdict::Good => None,
+            Verdict::Unknown => Some("the broker's clock has not been read for 10 s"),
+            Verdict::Off(_) => Some("its clock is off by more than is allowed"),
+        }
+    }
+}
+
+fn partitions(bus: &Bus, meta: Option<&[u8]>) -> Result<u8, Error> {
+    let subject = bus.names().prefix().meta();
+    let Some(meta) = meta else { return Err(Error::NotInitialised { subject }) };
+    match LogEvent::decode(meta) {
+        Ok(Decoded::Known(LogEvent::Meta(meta)))
+            if (1..=PARTITIONS_MAX).contains(&meta.partitions) =>
+        {
+            Ok(meta.partitions)
+        }
+        _ => Err(Error::Settings { subject, found: cut(&String::from_utf8_lossy(meta)) }),
+    }
+}

@@ -1,0 +1,60 @@
+//! What the node says of itself when `status` asks.
+
+use cronstream_schemas::id::{Epoch, Tick};
+use cronstream_schemas::status::{NodeStatus, PartitionStatus, Role, TickerStatus};
+use cronstream_schemas::time::Timestamp;
+
+use crate::node::Node;
+use crate::seat::{Seat, Stage};
+
+/// The node's status now.
+pub(crate) fn status(node: &Node) -> NodeStatus {
+    NodeStatus {
+        node: node.options.node.clone(),
+        instance: node.instance,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        not_ready: not_ready(node),
+        role: Role::Ticker(TickerStatus {
+            hold: node.settings.hold,
+            clock_ahead_ms: node.guard.ahead_ms(node.clock.wall(), node.clock.monotonic()),
+            partitions: node.seats.iter().map(partition).collect(),
+        }),
+    }
+}
+
+fn not_ready(node: &Node) -> Vec<String> {
+    let mut reasons: Vec<String> = node.unready().map(str::to_owned).into_iter().collect();
+    for seat in &node.seats {
+        let number = seat.partition.number.0;
+        if let Stage::Stopped { why } = &seat.stage {
+            reasons.push(format!("partition {number} is stopped: {why}"));
+        }
+        if let Some(why) = &seat.stuck {
+            reasons.push(format!("partition {number} cannot write: {why}"));
+        }
+    }
+    reasons
+}
+
+fn partition(seat: &Seat) -> PartitionStatus {
+    let partition = &seat.partition;
+    let cursor = partition.cursor();
+    let stopped = match &seat.stage {
+        Stage::Stopped { why } => Some(why.clone()),
+        Stage::Standby | Stage::Surveying { .. } | Stage::TakingOver { .. } | Stage::Leading(_) => {
+            None
+        }
+    };
+    PartitionStatus {
+        partition: partition.number,
+        leading: matches!(seat.stage, Stage::Leading(_)),
+        epoch: cursor.map_or(Epoch(0), |cursor| cursor.epoch),
+        tick: cursor.map_or(Tick(0), |cursor| cursor.tick),
+        decided_through: cursor.map_or(Timestamp::MIN, |cursor| cursor.position.due),
+        commands_through: partition.commands_through(),
+        commands_waiting: partition.commands_waiting() as u64,
+        jobs: partition.jobs().filter(|(_, job)| !job.is_deleted()).count() as u64,
+        live_runs: partition.shards().count() as u64,
+        stopped,
+    }
+}

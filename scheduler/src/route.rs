@@ -1,0 +1,84 @@
+//! Which partition a message belongs to, and what it says.
+
+use cronstream_bus::StoredMessage;
+use cronstream_schemas::event::{Decoded, Event, LogEvent, RunEvent};
+use cronstream_schemas::id::Partition;
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::subject::{Prefix, RunKey};
+
+/// A message of CRON_LOG.
+#[derive(Debug)]
+pub(crate) enum LogRoute {
+    /// An event of one partition.
+    Event(Partition, Box<LogEvent>),
+    /// A kind of event that only a later version knows; of one partition, or of all where that cannot be told.
+    Unknown(Option<Partition>, String),
+    /// A message on a cursor's subject that is no cursor of it.
+    ForeignCursor(Partition),
+    /// The installation's settings, or a message that is none of ours.
+    Nothing,
+}
+
+/// Reads a message of CRON_LOG.
+pub(crate) fn log(prefix: &Prefix, partitions: u8, message: &StoredMessage) -> LogRoute {
+    let of = |job: &JobId| Partition::of(job, partitions);
+    let subject = prefix.parse_cursor(&message.subject);
+    let event = match LogEvent::decode(&message.payload) {
+        Ok(Decoded::Known(event)) => event,
+        Ok(Decoded::Unknown { kind }) => {
+            let job = job_of(prefix, &message.subject);
+            return LogRoute::Unknown(job.as_ref().map(of).or(subject), kind);
+        }
+        Err(error) => {
+            tracing::warn!(subject = message.subject, seq = message.seq, %error, "foreign message in the log");
+            return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor);
+        }
+    };
+    let partition = match &event {
+        LogEvent::JobDefined(e)
+        | LogEvent::JobPaused(e)
+        | LogEvent::JobResumed(e)
+        | LogEvent::JobDeleted(e)
+        | LogEvent::JobRevised(e) => of(&e.job),
+        LogEvent::Fired(e) => of(&e.job),
+        LogEvent::Held(e) => of(&e.job),
+        LogEvent::HeldEnded(e) => of(&e.job),
+        LogEvent::Skipped(e) => of(&e.job),
+        LogEvent::Rejected(e) => e.job.as_ref().map_or(Partition(0), of),
+        LogEvent::Cursor(e) if subject == Some(e.partition) => e.partition,
+        LogEvent::Cursor(_) => return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor),
+        LogEvent::Meta(_) => return LogRoute::Nothing,
+    };
+    match subject {
+        Some(cursor) if !matches!(event, LogEvent::Cursor(_)) => LogRoute::ForeignCursor(cursor),
+        Some(_) | None => LogRoute::Event(partition, Box::new(event)),
+    }
+}
+
+/// Reads a message of CRON_RUNS; `None` for one that is none of ours.
+pub(crate) fn run(prefix: &Prefix, message: &StoredMessage) -> Option<(RunKey, RunEvent)> {
+    let key = prefix.parse_run(&message.subject);
+    let event = RunEvent::decode(&message.payload);
+    match (key, event) {
+        (Some(key), Ok(Decoded::Known(event))) => Some((key, event)),
+        (_, event) => {
+            tracing::warn!(
+                subject = message.subject,
+                seq = message.seq,
+                ?event,
+                "foreign message among the run events"
+            );
+            None
+        }
+    }
+}
+
+/// The partition of a command; partition 0 records those that cannot be addressed.
+pub(crate) fn command(prefix: &Prefix, partitions: u8, subject: &str) -> Partition {
+    prefix.parse_command(subject).map_or(Partition(0), |(_, job)| Partition::of(&job, partitions))
+}
+
+fn job_of(prefix: &Prefix, subject: &str) -> Option<JobId> {
+    let kind = subject.split('.').nth(1)?;
+    prefix.parse_job(subject, kind, usize::from(kind == "fire"))
+}

@@ -1,0 +1,124 @@
+//! A partition and this node's part in it.
+//!
+//! ```text
+//!             lease won            heads read, fold there       cursor stored
+//!   Standby ───────────► Surveying ─────────────────────► TakingOver ──────────► Leading
+//!      ▲                     │                                │                    │
+//!      └─────────────────────┴── lease lost, fenced, left ────┴────────────────────┘
+//!                            └── purged, set back, unknown event ──► Stopped
+//! ```
+//!
+//! Invariant: a batch is planned only while leading, with a trusted lease, a good clock and no batch in flight.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use cronstream_core::lease;
+use cronstream_core::partition::Partition;
+use cronstream_core::turn::Batch;
+use cronstream_schemas::id::{Instance, Partition as Number};
+use uuid::Uuid;
+
+use crate::input::Survey;
+
+/// Dead letters that are written at once.
+pub(crate) const DEAD_IN_FLIGHT_MAX: usize = 64;
+
+/// This node's part in a partition.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It folds.
+    Standby,
+    /// It holds the lease and reads the streams' heads.
+    Surveying { instance: Instance, survey: Option<Box<Survey>>, doubts: u32 },
+    /// Its first cursor is out.
+    TakingOver { instance: Instance, batch: Box<Batch>, hear_through: u64 },
+    /// It decides.
+    Leading(Leading),
+    /// Nobody here may lead it.
+    Stopped { why: String },
+}
+
+/// A leader's state.
+#[derive(Debug)]
+pub(crate) struct Leading {
+    pub(crate) instance: Instance,
+    /// The batch that is out.
+    pub(crate) in_flight: Option<Box<Batch>>,
+    /// Commands are read at least to here before the first turn.
+    pub(crate) hear_through: u64,
+    /// The partition belongs to another node: nothing new is begun.
+    pub(crate) leaving: bool,
+    /// Appends to CRON_RUNS that are out.
+    pub(crate) appends: usize,
+    /// Dead letters that are out.
+    pub(crate) dead: HashSet<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) partition: Partition,
+    pub(crate) stage: Stage,
+    /// Since when the lease looks free.
+    pub(crate) free_since: Option<Duration>,
+    /// Why the last batch is not stored yet.
+    pub(crate) stuck: Option<String>,
+    /// Batches that were refused since this node started.
+    pub(crate) fenced: u64,
+}
+
+impl Seat {
+    pub(crate) fn new(number: Number) -> Self {
+        Self {
+            partition: Partition::new(number),
+            stage: Stage::Standby,
+            free_since: None,
+            stuck: None,
+            fenced: 0,
+        }
+    }
+
+    pub(crate) fn key(&self) -> String {
+        lease::partition_key(self.partition.number)
+    }
+
+    /// The claim under which the node acts here.
+    pub(crate) fn instance(&self) -> Option<Instance> {
+        match &self.stage {
+            Stage::Surveying { instance, .. } | Stage::TakingOver { instance, .. } => {
+                Some(*instance)
+            }
+            Stage::Leading(leading) => Some(leading.instance),
+            Stage::Standby | Stage::Stopped { .. } => None,
+        }
+    }
+
+    /// Whether giving up the lease now leaves nothing half done.
+    pub(crate) fn is_quiet(&self) -> bool {
+        match &self.stage {
+            Stage::Leading(leading) => leading.in_flight.is_none() && leading.appends == 0,
+            Stage::TakingOver { .. } => false,
+            Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. } => true,
+        }
+    }
+
+    /// Goes back to folding; what is out will show in the log.
+    pub(crate) fn step_down(&mut self) {
+        self.partition.follow();
+        self.stage = Stage::Standby;
+        self.free_since = None;
+        self.stuck = None;
+    }
+
+    /// Leaves the partition alone for good.
+    pub(crate) fn stop(&mut self, why: String) {
+        tracing::error!(partition = self.partition.number.0, why, "partition stopped");
+        self.step_down();
+        self.stage = Stage::Stopped { why };
+    }
+}
+
+/// A new claim: made at every takeover attempt.
+pub(crate) fn new_instance() -> Instance {
+    Instance(Uuid::new_v4())
+}

@@ -1,0 +1,102 @@
+//! Each partition has one writer at a time: cursors rise, and every event belongs to a batch of the leader.
+
+use std::collections::BTreeMap;
+
+use cronstream_schemas::event::{Cursor, LogEvent};
+use cronstream_schemas::id::{Epoch, Instance, Partition, Tick};
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
+
+use super::violation::Violation;
+use crate::history::{History, Stored};
+
+/// What was found about the leaders.
+pub(super) struct Fencing {
+    /// What is wrong.
+    pub(super) violations: Vec<Violation>,
+    /// When a partition got a new leader in place of another.
+    pub(super) takeovers: Vec<Timestamp>,
+}
+
+/// A partition's newest cursor.
+#[derive(Clone, Copy)]
+struct Newest {
+    epoch: Epoch,
+    tick: Tick,
+    holder: Instance,
+}
+
+/// Checks every event of CRON_LOG against the cursors before it.
+pub(super) fn check(history: &History) -> Fencing {
+    let mut newest: BTreeMap<Partition, Newest> = BTreeMap::new();
+    let mut found = Fencing { violations: Vec::new(), takeovers: Vec::new() };
+    for stored in &history.log {
+        let Some(partition) = partition(&stored.event, history.partitions) else { continue };
+        let before = newest.get(&partition).copied();
+        if !belongs_to_a_batch(stored, before) {
+            let (subject, sequence) = (stored.subject.clone(), stored.sequence);
+            found.violations.push(Violation::Unfenced { subject, sequence, tick: stored.tick });
+        }
+        if let LogEvent::Cursor(cursor) = &stored.event {
+            follow(cursor, stored, before, &mut found);
+            let Cursor { epoch, tick, holder, .. } = *cursor;
+            newest.insert(partition, Newest { epoch, tick, holder });
+        }
+    }
+    found
+}
+
+/// Whether the header names a batch behind the newest cursor, and the event agrees with it.
+fn belongs_to_a_batch(stored: &Stored<LogEvent>, before: Option<Newest>) -> bool {
+    let Some((epoch, tick)) = stored.tick else { return false };
+    let agrees = match &stored.event {
+        LogEvent::Fired(fired) => fired.epoch == epoch,
+        LogEvent::Cursor(cursor) => (cursor.epoch, cursor.tick) == (epoch, tick),
+        LogEvent::JobDefined(_)
+        | LogEvent::JobPaused(_)
+        | LogEvent::JobResumed(_)
+        | LogEvent::JobDeleted(_)
+        | LogEvent::JobRevised(_)
+        | LogEvent::Held(_)
+        | LogEvent::HeldEnded(_)
+        | LogEvent::Skipped(_)
+        | LogEvent::Rejected(_)
+        | LogEvent::Meta(_) => true,
+    };
+    let behind = before.is_none_or(|before| epoch >= before.epoch && tick > before.tick);
+    // A cursor that does not rise is told apart from an event that slipped in.
+    agrees && (behind || matches!(stored.event, LogEvent::Cursor(_)))
+}
+
+fn follow(cursor: &Cursor, stored: &Stored<LogEvent>, before: Option<Newest>, found: &mut Fencing) {
+    let Some(before) = before else { return };
+    let (partition, sequence) = (cursor.partition, stored.sequence);
+    if cursor.epoch < before.epoch || cursor.tick <= before.tick {
+        let (from, to) = ((before.epoch, before.tick), (cursor.epoch, cursor.tick));
+        found.violations.push(Violation::CursorFell { partition, sequence, from, to });
+    } else if cursor.epoch > before.epoch {
+        found.takeovers.push(stored.at);
+    } else if cursor.holder != before.holder {
+        let epoch = cursor.epoch;
+        found.violations.push(Violation::TwoHolders { partition, epoch, sequence });
+    }
+}
+
+/// The partition whose leader alone may write the event; `None` for the installation's settings.
+fn partition(event: &LogEvent, partitions: u8) -> Option<Partition> {
+    let of = |job: &JobId| Some(Partition::of(job, partitions));
+    match event {
+        LogEvent::JobDefined(state)
+        | LogEvent::JobPaused(state)
+        | LogEvent::JobResumed(state)
+        | LogEvent::JobDeleted(state)
+        | LogEvent::JobRevised(state) => of(&state.job),
+        LogEvent::Fired(it) => of(&it.job),
+        LogEvent::Held(it) => of(&it.job),
+        LogEvent::HeldEnded(it) => of(&it.job),
+        LogEvent::Skipped(it) => of(&it.job),
+        LogEvent::Rejected(it) => it.job.as_ref().map_or(Some(Partition(0)), of),
+        LogEvent::Cursor(it) => Some(it.partition),
+        LogEvent::Meta(_) => None,
+    }
+}
