@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cronstream_bus::{Append, AppendAnswer, Bus, LeaseAnswer, Ttl};
+use cronstream_bus::{Append, AppendAnswer, Bus, From, LeaseAnswer, Ttl};
 use cronstream_core::partition::PendingDead;
 use cronstream_core::turn::{Batch, Reply, RunAppend};
 use cronstream_schemas::event::Event;
@@ -12,7 +12,8 @@ use cronstream_schemas::time::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::commit;
-use crate::input::{Answer, Fate, Operation, Survey};
+use crate::input::{Answer, Fate, Operation, Survey, Which};
+use crate::readers::Reader;
 
 /// How long a task waits before it says that an append could not be made.
 const APPEND_PAUSE: Duration = Duration::from_secs(1);
@@ -141,14 +142,33 @@ impl Desk {
         });
     }
 
-    /// Reads the broker's clock; `monotonic` tells the time when the answer is there.
-    pub(crate) fn sample(&self, monotonic: impl FnOnce() -> Duration + Send + 'static) {
+    /// Reads the broker's clock.
+    pub(crate) fn sample(&self, stopwatch: impl Fn() -> Duration + Send + 'static) {
         let (bus, answers) = (self.bus.clone(), self.answers.clone());
         tokio::spawn(async move {
+            let sent = stopwatch();
             if let Ok(state) = bus.stream_state(&bus.names().log).await {
-                let broker = Timestamp::from(state.now);
-                answers.send(Answer::Clock { broker, monotonic: monotonic() }).await.ok();
+                let (broker, received) = (Timestamp::from(state.now), stopwatch());
+                answers.send(Answer::Clock { broker, sent, received }).await.ok();
             }
+        });
+    }
+
+    /// Follows a stream from a place.
+    pub(crate) fn open(&self, which: Which, from: From) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let names = bus.names();
+            let stream = match which {
+                Which::Runs => &names.runs,
+                Which::Commands { .. } => &names.commands,
+            };
+            let reader = Reader::open(&bus, stream, from).await;
+            if let Err(error) = &reader {
+                tracing::warn!(stream, %error, "stream not followed");
+                tokio::time::sleep(SURVEY_PAUSE).await;
+            }
+            Answer::Opened { which, reader: reader.ok().map(Box::new) }
         });
     }
 

@@ -6,6 +6,7 @@ use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::time::Timestamp;
 
+use crate::input::Which;
 use crate::node::Node;
 use crate::readers::Reader;
 use crate::route::{self, LogRoute};
@@ -72,7 +73,7 @@ impl Node {
             }
         }
         if !(another || shorter) {
-            self.reopen_runs = true;
+            self.desk.open(Which::Runs, From::LastPerSubject);
         }
     }
 
@@ -147,27 +148,31 @@ impl Node {
         u8::try_from(self.seats.len()).expect("at most 32 partitions")
     }
 
-    /// Opens what must be read from another place: the commands from where the new leader's fold ends, the run
-    /// events from the beginning once the log is folded anew.
-    pub(crate) async fn reopen(&mut self) {
-        let names = self.desk.bus.names().clone();
-        if let Some(from) = self.commands_from {
-            match Reader::open(&self.desk.bus, &names.commands, From::Sequence(from + 1)).await {
-                Ok(mut reader) => {
-                    reader.through = from;
-                    self.commands = Some(reader);
-                    self.commands_from = None;
-                }
-                Err(error) => tracing::warn!(%error, "commands not opened"),
+    /// Follows the commands from the sequence behind `through`, where they are not read from there already. What an
+    /// older reader still tells must not count as seen by a partition that missed what lies before.
+    pub(crate) fn hear_commands_from(&mut self, through: u64) {
+        let from = match (&self.commands, self.commands_opening) {
+            (Some(reader), _) if reader.through <= through => return,
+            (_, Some(opening)) if opening <= through => return,
+            (Some(_) | None, _) => through,
+        };
+        self.commands = None;
+        self.commands_opening = Some(from);
+        self.desk.open(Which::Commands { through: from }, From::Sequence(from + 1));
+    }
+
+    pub(crate) fn opened(&mut self, which: Which, reader: Option<Box<Reader>>) {
+        match (which, reader) {
+            (Which::Runs, Some(reader)) => self.runs = *reader,
+            (Which::Runs, None) => self.desk.open(which, From::LastPerSubject),
+            (Which::Commands { through }, _) if self.commands_opening != Some(through) => {}
+            (Which::Commands { through }, Some(mut reader)) => {
+                reader.through = through;
+                self.commands = Some(*reader);
+                self.commands_opening = None;
             }
-        }
-        if self.reopen_runs {
-            match Reader::open(&self.desk.bus, &names.runs, From::LastPerSubject).await {
-                Ok(reader) => {
-                    self.runs = reader;
-                    self.reopen_runs = false;
-                }
-                Err(error) => tracing::warn!(%error, "run events not opened"),
+            (Which::Commands { through }, None) => {
+                self.desk.open(which, From::Sequence(through + 1));
             }
         }
     }

@@ -7,6 +7,8 @@ use cronstream_core::turn::RunAppend;
 use cronstream_schemas::id::{Instance, Partition};
 use cronstream_schemas::time::Timestamp;
 
+use crate::readers::Reader;
+
 /// Answers that wait for the loop, at most; a task that finds it full waits.
 pub(crate) const INPUTS_MAX: usize = 1_024;
 
@@ -44,9 +46,20 @@ pub(crate) enum Answer {
     /// A dead letter; `false` when it must be written again.
     Dead { partition: Partition, seq: u64, written: bool },
     /// A reading of the broker's clock.
-    Clock { broker: Timestamp, monotonic: Duration },
+    Clock { broker: Timestamp, sent: Duration, received: Duration },
+    /// A stream that is followed from another place now; `None` when it must be tried again.
+    Opened { which: Which, reader: Option<Box<Reader>> },
     /// The lease bucket, looked for after it was lost.
     Bucket { recreated: bool },
+}
+
+/// A stream that is followed anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// CRON_RUNS, last event of each shard.
+    Runs,
+    /// CRON_COMMANDS, behind this sequence.
+    Commands { through: u64 },
 }
 
 /// What was done to a key.

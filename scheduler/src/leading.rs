@@ -7,6 +7,7 @@ use cronstream_bus::{LeaseAnswer, StoredMessage};
 use cronstream_core::clock::Verdict as ClockVerdict;
 use cronstream_core::lease;
 use cronstream_core::turn::{Batch, Now, RunAppend};
+use cronstream_schemas::event::Cursor;
 use cronstream_schemas::id::{Instance, Partition};
 use cronstream_schemas::time::Timestamp;
 
@@ -61,6 +62,7 @@ impl Node {
     /// Takes the partitions that are ours and free, leaves those that are not, and regains lost leases.
     pub(crate) fn claim_partitions(&mut self) {
         let moment = self.moment();
+        let must_leave = self.must_leave();
         let ready = self.claims.ready_nodes();
         let named = self.claims.holds(&lease::node_key(&self.options.node));
         for seat in &mut self.seats {
@@ -68,7 +70,7 @@ impl Node {
             let rank = lease::rank(seat.partition.number, &self.options.node, &ready);
             match seat.instance() {
                 Some(instance) => {
-                    let leave = rank > 0 || !moment.ready;
+                    let leave = rank > 0 || must_leave;
                     if let Stage::Leading(leading) = &mut seat.stage {
                         leading.leaving = leave;
                     }
@@ -154,6 +156,21 @@ impl Node {
         self.runs.confirm();
     }
 
+    /// Lets go of partitions whose log shows another leader, or what only a later version understands.
+    pub(crate) fn heed_the_log(&mut self) {
+        for seat in &mut self.seats {
+            let Stage::Leading(_) = &seat.stage else { continue };
+            if let Some(kind) = seat.partition.unknown() {
+                let why = takeover::too_old(kind);
+                seat.stop(why);
+            } else if !seat.partition.is_leading() {
+                tracing::warn!(partition = seat.partition.number.0, "another node leads");
+                seat.fenced += 1;
+                seat.step_down();
+            }
+        }
+    }
+
     /// Lets candidates take over whose fold has reached the heads.
     pub(crate) fn advance(&mut self) {
         let now = self.clock.wall();
@@ -220,6 +237,10 @@ impl Node {
         match std::mem::replace(&mut seat.stage, Stage::Standby) {
             Stage::TakingOver { batch, hear_through, .. } => {
                 seat.partition.commit(&batch, seq);
+                let ours = |cursor: &Cursor| cursor.holder == instance;
+                if !seat.partition.cursor().is_some_and(ours) {
+                    return; // The follower was faster, and tells of a newer leader: stand by.
+                }
                 seat.partition.lead(now);
                 let epoch = batch.cursor.epoch.0;
                 tracing::info!(partition = number.0, epoch, "leading");
@@ -245,14 +266,6 @@ impl Node {
             other @ (Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. }) => {
                 seat.stage = other;
             }
-        }
-    }
-
-    fn hear_commands_from(&mut self, through: u64) {
-        let read = self.commands.as_ref().map(|reader| reader.through);
-        let from = self.commands_from.map_or(through, |from| from.min(through));
-        if read.is_none_or(|read| read > through) || self.commands_from.is_some() {
-            self.commands_from = Some(from);
         }
     }
 

@@ -26,6 +26,8 @@ use crate::{Error, Options, STOP_WITHIN};
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// The shortest sleep when what is due could not be done.
 const SLEEP_MIN: Duration = Duration::from_millis(50);
+/// How often the status is made anew.
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How often the broker's clock is read; a sample lasts for 10 s.
 const SAMPLE_EVERY: Duration = Duration::from_secs(4);
 
@@ -49,10 +51,10 @@ pub(crate) struct Node {
     pub(crate) replicas: u8,
     pub(crate) bucket_asked: Duration,
     pub(crate) log_created: Option<Timestamp>,
-    /// From where the commands must be read anew.
-    pub(crate) commands_from: Option<u64>,
-    pub(crate) reopen_runs: bool,
+    /// Behind which sequence the commands are about to be followed.
+    pub(crate) commands_opening: Option<u64>,
     sampled: Duration,
+    reported: Duration,
     wake_at: Option<Timestamp>,
     answers: mpsc::Receiver<Answer>,
     watch: LeaseWatch,
@@ -101,8 +103,8 @@ impl Node {
             replicas: topology.replicas,
             bucket_asked: Duration::ZERO,
             log_created,
-            commands_from: None,
-            reopen_runs: false,
+            commands_opening: None,
+            reported: Duration::ZERO,
             sampled: Duration::ZERO,
             wake_at: None,
             answers,
@@ -140,7 +142,6 @@ impl Node {
             let input = self.next_input(&stop).await?;
             self.take(input);
             self.act()?;
-            self.reopen().await;
             if self.stopping {
                 let since = *stopped_at.get_or_insert(self.clock.monotonic());
                 let late = self.clock.monotonic().saturating_sub(since) > STOP_WITHIN;
@@ -215,7 +216,8 @@ impl Node {
                 self.appended(partition, &append, last.as_deref());
             }
             Answer::Dead { partition, seq, written } => self.dead_written(partition, seq, written),
-            Answer::Clock { broker, monotonic } => self.guard.sample(broker, monotonic),
+            Answer::Clock { broker, sent, received } => self.guard.sample(broker, sent, received),
+            Answer::Opened { which, reader } => self.opened(which, reader),
             Answer::Bucket { recreated } => {
                 if recreated {
                     tracing::info!("claiming again");
@@ -236,12 +238,16 @@ impl Node {
             self.sampled = monotonic.max(Duration::from_nanos(1));
             self.desk.sample(self.clock.stopwatch());
         }
+        self.heed_the_log();
         self.claim_name()?;
         self.claims.renew(&self.desk, self.moment());
         self.claim_partitions();
         self.advance();
         self.wake_at = self.take_turns();
-        self.status.send_replace(self.encoded_status());
+        if monotonic.saturating_sub(self.reported) > REPORT_EVERY {
+            self.reported = monotonic;
+            self.status.send_replace(self.encoded_status());
+        }
         Ok(())
     }
 
@@ -256,6 +262,13 @@ impl Node {
             monotonic: self.clock.monotonic(),
             ready: self.unready().is_none() && !self.stopping,
         }
+    }
+
+    /// Whether this node must give up what it leads. That the broker's clock could not be read for a while is no
+    /// reason: nothing is decided until it is, and nobody else could either.
+    pub(crate) fn must_leave(&self) -> bool {
+        let verdict = self.guard.verdict(self.clock.wall(), self.clock.monotonic());
+        self.stopping || matches!(verdict, Verdict::Off(_))
     }
 
     /// Why this node cannot lead.

@@ -53,7 +53,7 @@ fn partition(seat: &Seat) -> PartitionStatus {
         decided_through: cursor.map_or(Timestamp::MIN, |cursor| cursor.position.due),
         commands_through: partition.commands_through(),
         commands_waiting: partition.commands_waiting() as u64,
-        jobs: partition.jobs().filter(|(_, job)| !job.is_deleted()).count() as u64,
+        jobs: partition.defined() as u64,
         live_runs: partition.shards().count() as u64,
         stopped,
     }

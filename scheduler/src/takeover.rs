@@ -30,10 +30,7 @@ pub(crate) fn judge(partition: &Partition, survey: &Survey) -> Verdict {
         return Verdict::Again;
     }
     if let Some(kind) = partition.unknown() {
-        let version = env!("CARGO_PKG_VERSION");
-        return Verdict::Stop(format!(
-            "event kind {kind:?} is not known to version {version}: upgrade this node"
-        ));
+        return Verdict::Stop(too_old(kind));
     }
     let Some(cursor) = partition.cursor() else {
         return virgin(partition, survey, stored);
@@ -70,6 +67,12 @@ pub(crate) fn judge(partition: &Partition, survey: &Survey) -> Verdict {
         )),
         None => Verdict::Go,
     }
+}
+
+/// Why this binary may not lead a partition with an event of this kind.
+pub(crate) fn too_old(kind: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("event kind {kind:?} is not known to version {version}: upgrade this node")
 }
 
 fn virgin(partition: &Partition, survey: &Survey, stored: u64) -> Verdict {

@@ -33,9 +33,12 @@ impl Draft<'_> {
     /// Applies waiting commands in their order, until one must wait.
     pub(crate) fn apply_commands(&mut self) {
         let base = self.base;
+        let position = base.position().due;
         for command in base.commands.iter().take(COMMANDS_MAX) {
-            if command.at > self.now.wall {
-                self.plans.wake_at = Some(command.at);
+            // Behind the position (another leader's clock was ahead), slots of a state that comes into force
+            // would be past the position and not yet due: nobody would decide them.
+            if command.at > self.now.wall || position > self.now.horizon() {
+                self.plans.wake_at = Some(command.at.max(position));
                 return;
             }
             if !self.has_room(ROOM.0, ROOM.1) || self.apply(command) == Progress::Full {

@@ -369,13 +369,12 @@ impl<'a> Draft<'a> {
         order: Order,
     ) -> Fired {
         let Order { cause, scheduled_at, params } = order;
-        let command;
         let seed = match &cause {
             Cause::Slot(slot) => RunSeed::Slot(*slot),
-            Cause::Trigger(trigger) => {
-                command = trigger.key.clone().unwrap_or_else(|| trigger.command.to_string());
-                RunSeed::Trigger(&command)
-            }
+            Cause::Trigger(trigger) => match &trigger.key {
+                Some(key) => RunSeed::Trigger(key),
+                None => RunSeed::Command(trigger.command),
+            },
         };
         let run = RunId::derive(scheduled_at, &state.job, state.incarnation, seed);
         let now = self.now.wall;

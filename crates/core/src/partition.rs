@@ -18,7 +18,7 @@ use cronstream_schemas::event::{
     Cause, Cursor, DeadLetter, Fired, Held, JobState, LogEvent, Position, RunEvent, Skipped,
     SkippedWhat,
 };
-use cronstream_schemas::id::{Incarnation, Partition as Number, RunId, RunSeed, ShardId};
+use cronstream_schemas::id::{Incarnation, Instance, Partition as Number, RunId, RunSeed, ShardId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::RunKey;
 use cronstream_schemas::time::Timestamp;
@@ -70,6 +70,7 @@ pub struct Partition {
     pub(crate) commands_seen: u64,
     pub(crate) commands: VecDeque<PendingCommand>,
     pub(crate) jobs: HashMap<JobId, Job>,
+    defined: usize,
     pub(crate) held: BTreeMap<JobId, Arc<Held>>,
     pub(crate) live: HashMap<JobId, Vec<ShardId>>,
     pub(crate) shards: HashMap<ShardId, Shard>,
@@ -78,7 +79,8 @@ pub struct Partition {
     pub(crate) dead: BTreeMap<u64, PendingDead>,
     pub(crate) cancelled: BTreeMap<u64, RunId>,
     pub(crate) ending: HashSet<ShardId>,
-    pub(crate) leading: bool,
+    /// The holder of the cursor under which this fold leads.
+    pub(crate) leading: Option<Instance>,
     pub(crate) due: BTreeSet<(Timestamp, JobId)>,
     pub(crate) timers: BTreeSet<(Timestamp, ShardId)>,
     unknown: Option<String>,
@@ -98,6 +100,7 @@ impl Partition {
             commands_seen: 0,
             commands: VecDeque::new(),
             jobs: HashMap::new(),
+            defined: 0,
             held: BTreeMap::new(),
             live: HashMap::new(),
             shards: HashMap::new(),
@@ -106,7 +109,7 @@ impl Partition {
             dead: BTreeMap::new(),
             cancelled: BTreeMap::new(),
             ending: HashSet::new(),
-            leading: false,
+            leading: None,
             due: BTreeSet::new(),
             timers: BTreeSet::new(),
             unknown: None,
@@ -221,7 +224,7 @@ impl Partition {
 
     /// Begins to lead after a cursor of ours is stored: builds the indices.
     pub fn lead(&mut self, now: Timestamp) {
-        self.leading = true;
+        self.leading = self.cursor.as_ref().map(|cursor| cursor.holder);
         self.ending.clear();
         self.due.clear();
         self.timers.clear();
@@ -245,12 +248,18 @@ impl Partition {
 
     /// Goes on as a standby: keeps the fold, forgets what only a leader needs.
     pub fn follow(&mut self) {
-        self.leading = false;
+        self.leading = None;
         self.ending.clear();
         self.due.clear();
         self.timers.clear();
         self.commands.clear();
         self.commands_seen = 0;
+    }
+
+    /// Whether this fold leads: nobody else has written a cursor since it began to.
+    #[must_use]
+    pub const fn is_leading(&self) -> bool {
+        self.leading.is_some()
     }
 
     /// The newest cursor.
@@ -293,6 +302,12 @@ impl Partition {
     #[must_use]
     pub fn unknown(&self) -> Option<&str> {
         self.unknown.as_deref()
+    }
+
+    /// How many jobs are not deleted.
+    #[must_use]
+    pub const fn defined(&self) -> usize {
+        self.defined
     }
 
     /// Every job, deleted ones included.
@@ -346,15 +361,22 @@ impl Partition {
             }
             self.keys.forget_before(cursor.at);
             self.cursor = Some(cursor.clone());
+            if self.leading.is_some_and(|holder| holder != cursor.holder) {
+                self.follow();
+            }
         }
     }
 
     fn apply_state(&mut self, state: &Arc<JobState>) {
-        match self.jobs.get_mut(&state.job) {
-            Some(job) => job.apply_state(state),
-            None => {
-                self.jobs.insert(state.job.clone(), Job::new(state));
-            }
+        let job = self.jobs.entry(state.job.clone()).or_insert_with(|| {
+            self.defined += 1;
+            Job::new(state)
+        });
+        let (was, ()) = (job.is_deleted(), job.apply_state(state));
+        match (was, job.is_deleted()) {
+            (false, true) => self.defined -= 1,
+            (true, false) => self.defined += 1,
+            (true, true) | (false, false) => {}
         }
         self.index_job(&state.job);
     }
@@ -381,7 +403,13 @@ impl Partition {
             return;
         }
         if fired.fire_no > 1 {
-            return; // Its shard has ended: a fire behind a terminal event is void.
+            // Its shard has ended: nothing is live. Where the end was folded before the fire it ended, the
+            // dead letter still names an older one.
+            let dead = self.dead.values_mut().find(|dead| dead.key.shard == id);
+            if let Some(dead) = dead.filter(|dead| dead.letter.fired.fire_no < fired.fire_no) {
+                dead.letter.fired = Fired::clone(fired);
+            }
+            return;
         }
         if self.unfired == Some(id) {
             self.unfired = None;
@@ -417,7 +445,7 @@ impl Partition {
         self.drop_shard(id);
     }
 
-    fn drop_shard(&mut self, id: ShardId) {
+    pub(crate) fn drop_shard(&mut self, id: ShardId) {
         let Some(shard) = self.shards.remove(&id) else { return };
         if let Some(at) = shard.indexed {
             self.timers.remove(&(at, id));
@@ -442,7 +470,7 @@ impl Partition {
 
     fn index_job(&mut self, id: &JobId) {
         let position = self.cursor.as_ref().map(|cursor| &cursor.position);
-        let (true, Some(job)) = (self.leading, self.jobs.get_mut(id)) else { return };
+        let (true, Some(job)) = (self.is_leading(), self.jobs.get_mut(id)) else { return };
         let decided = position.map_or(Timestamp::MIN, |p| position::decided_through(p, id));
         let due = job.next_due(decided);
         if due == job.indexed {
@@ -458,7 +486,7 @@ impl Partition {
     }
 
     fn index_shard(&mut self, id: ShardId) {
-        let (true, Some(shard)) = (self.leading, self.shards.get_mut(&id)) else { return };
+        let (true, Some(shard)) = (self.is_leading(), self.shards.get_mut(&id)) else { return };
         if let Some(old) = shard.indexed {
             self.timers.remove(&(old, id));
         }

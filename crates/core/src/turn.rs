@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, Position, RunEvent};
-use cronstream_schemas::id::{Epoch, Instance, Tick};
+use cronstream_schemas::id::{Epoch, Instance, ShardId, Tick};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::subject::{Prefix, RunKey};
 use cronstream_schemas::time::Timestamp;
@@ -112,10 +112,12 @@ pub struct Turn {
 impl Partition {
     /// Decides what is due. With `may_commit` false (a batch is out) it only hands out appends.
     pub fn turn(&mut self, now: Now, settings: &Settings, may_commit: bool) -> Turn {
-        let Some(cursor) = self.cursor.clone().filter(|_| self.leading) else {
+        let Some(cursor) = self.cursor.clone().filter(|_| self.may_lead()) else {
             return Turn::default();
         };
+        self.drop_vanished(now.horizon());
         let mut appends = self.overdue(now, cursor.epoch);
+        self.ending.extend(appends.iter().map(|append| append.key.shard));
         let mut turn = Turn::default();
         if may_commit {
             let mut draft = Draft::new(self, now, settings, cursor.epoch);
@@ -162,8 +164,7 @@ impl Partition {
             tick: Tick(old.map_or(0, |cursor| cursor.tick.0) + 1),
             node: node.clone(),
             holder,
-            position: old
-                .map_or(Position { due: now, job: None }, |cursor| cursor.position.clone()),
+            position: self.position(),
             commands_through: self.commands_through(),
             dead_through: old.map_or(0, |cursor| cursor.dead_through),
             at: now,
@@ -179,10 +180,22 @@ impl Partition {
         self.apply_log(last_seq, &LogEvent::Cursor(batch.cursor.clone()));
     }
 
+    fn may_lead(&self) -> bool {
+        self.is_leading() && self.unknown().is_none()
+    }
+
     fn dead_through(&self) -> u64 {
         let before = self.cursor.as_ref().map_or(0, |cursor| cursor.dead_through);
         let through = self.dead.keys().next().map_or(self.runs_through, |first| first - 1);
         through.max(before)
+    }
+
+    /// Drops overdue shards whose events have vanished with their lifetime: no append can expect them any more.
+    fn drop_vanished(&mut self, now: Timestamp) {
+        let overdue = self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
+        let is_gone = |id: &ShardId| self.shards.get(id).is_some_and(|s| s.fired.keep_until < now);
+        let gone: Vec<ShardId> = overdue.filter(is_gone).collect();
+        gone.into_iter().for_each(|id| self.drop_shard(id));
     }
 
     fn overdue(&self, now: Now, epoch: Epoch) -> Vec<RunAppend> {
