@@ -5,15 +5,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cronstream_schemas::id::Partition;
 use cronstream_tests::checker::{Held, Terms, Verdict, Violation, check};
 use cronstream_tests::crew::{
     EXECUTORS, Reign, TICKERS, fired_after, fires, judge, median, muster, reign, restored, settle,
-    succeeded,
+    succeeded, taken_over,
 };
+use cronstream_tests::effect::{TASK, WORKING_TASK};
 use cronstream_tests::exclusive::Exclusive;
-use cronstream_tests::faults::{SEED_VARIABLE, Scope, plan, seed};
+use cronstream_tests::faults::{SEED_VARIABLE, Scope, Step, plan, seed};
 use cronstream_tests::jetstream::StoreAnswer;
 use cronstream_tests::nats::Nats;
 use cronstream_tests::world::{Brokers, Setup, World, now};
@@ -22,30 +23,40 @@ use cronstream_tests::world::{Brokers, Setup, World, now};
 const TRIALS: usize = 10;
 /// How long a takeover may take before the test gives up.
 const GIVE_UP: Duration = Duration::from_secs(30);
-/// How long the random faults last.
-const FAULTS_LAST: Duration = Duration::from_secs(120);
+/// How long the random faults last, on one broker and again on three.
+const FAULTS_LAST: Duration = Duration::from_secs(60);
 const FIRST: Partition = Partition(0);
 
-/// Takes the leader of the first partition away by `end`, and returns how long its partitions did not fire.
+/// How long the partitions of a leader that was taken away were without one.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    /// Until another one had taken over the last of them.
+    leader: Duration,
+    /// Until it had fired in the last of them, which may wait for the next slot.
+    fire: Duration,
+}
+
+/// Takes the leader of the first partition away by `end`, and brings it back.
 async fn without_its_leader(
     world: &mut World,
     end: impl AsyncFnOnce(&mut World, &Reign) -> Result<()>,
-) -> Result<Duration> {
+) -> Result<Gap> {
     let victim = reign(world, FIRST)?;
     let begun = now();
     end(world, &victim).await?;
-    let fired = succeeded(world, &victim, GIVE_UP).await?;
+    let leader = taken_over(world, &victim, GIVE_UP).await?.since(begun);
+    let fire = succeeded(world, &victim, GIVE_UP).await?.since(begun);
     let node = victim.node.to_string();
     world.process(&node)?.restart().await?;
     restored(world, &victim, GIVE_UP).await?;
-    Ok(fired.since(begun))
+    Ok(Gap { leader, fire })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_ticker_is_replaced_within_its_lease_and_two_seconds() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let begun = now();
         let mut gaps = Vec::with_capacity(TRIALS);
         for _ in 0..TRIALS {
@@ -54,10 +65,12 @@ async fn a_killed_ticker_is_replaced_within_its_lease_and_two_seconds() -> Resul
             });
             gaps.push(gap.await?);
         }
-        println!("first fire after a ticker's death: {gaps:?}");
-        let (median, bound) = (median(gaps)?, world.setup().lease_ttl + Duration::from_secs(2));
+        println!("after a ticker's death: {gaps:?}");
+        let median = median(gaps.iter().map(|gap| gap.fire).collect())?;
+        let bound = world.setup().lease_ttl + Duration::from_secs(2);
         ensure!(median <= bound, "median {median:?}, at most {bound:?} is promised");
-        judge(world, &jobs, begun).await
+        println!("{:?}", judge(world, &jobs, begun).await?);
+        Ok(())
     })
     .await
 }
@@ -66,7 +79,7 @@ async fn a_killed_ticker_is_replaced_within_its_lease_and_two_seconds() -> Resul
 async fn a_stopped_ticker_hands_over_within_half_a_second() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let begun = now();
         let mut gaps = Vec::with_capacity(TRIALS);
         for _ in 0..TRIALS {
@@ -79,10 +92,11 @@ async fn a_stopped_ticker_hands_over_within_half_a_second() -> Result<()> {
             });
             gaps.push(gap.await?);
         }
-        println!("first fire after a ticker was stopped: {gaps:?}");
-        let median = median(gaps)?;
+        println!("after a ticker was stopped: {gaps:?}");
+        let median = median(gaps.iter().map(|gap| gap.leader).collect())?;
         ensure!(median <= Duration::from_millis(500), "median {median:?}, at most 500 ms");
-        judge(world, &jobs, begun).await
+        println!("{:?}", judge(world, &jobs, begun).await?);
+        Ok(())
     })
     .await
 }
@@ -91,7 +105,7 @@ async fn a_stopped_ticker_hands_over_within_half_a_second() -> Result<()> {
 async fn a_ticker_frozen_past_its_lease_wakes_up_as_nobody() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let begun = now();
         for _ in 0..3 {
             let victim = reign(world, FIRST)?;
@@ -100,7 +114,8 @@ async fn a_ticker_frozen_past_its_lease_wakes_up_as_nobody() -> Result<()> {
             world.process(victim.node.as_str())?.resume()?;
             restored(world, &victim, GIVE_UP).await?;
         }
-        judge(world, &jobs, begun).await
+        println!("{:?}", judge(world, &jobs, begun).await?);
+        Ok(())
     })
     .await
 }
@@ -109,7 +124,7 @@ async fn a_ticker_frozen_past_its_lease_wakes_up_as_nobody() -> Result<()> {
 async fn a_ticker_whose_clock_is_off_fires_nothing_early_and_loses_nothing() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let begun = now();
         for ahead_ms in [3_000, -3_000, 3_600_000, -3_600_000] {
             let victim = reign(world, FIRST)?;
@@ -117,7 +132,7 @@ async fn a_ticker_whose_clock_is_off_fires_nothing_early_and_loses_nothing() -> 
             let (Some(job), Some(other)) =
                 (jobs.iter().find(led), jobs.iter().find(|job| !led(job)))
             else {
-                anyhow::bail!("{} leads everything or nothing", victim.node);
+                bail!("{} leads everything or nothing", victim.node);
             };
             world.set_clock(victim.node.as_str(), ahead_ms)?;
             // The others go on meanwhile.
@@ -128,7 +143,8 @@ async fn a_ticker_whose_clock_is_off_fires_nothing_early_and_loses_nothing() -> 
             println!("clock off by {ahead_ms} ms: fires again at {fired}");
             restored(world, &victim, GIVE_UP).await?;
         }
-        judge(world, &jobs, begun).await
+        println!("{:?}", judge(world, &jobs, begun).await?);
+        Ok(())
     })
     .await
 }
@@ -137,7 +153,7 @@ async fn a_ticker_whose_clock_is_off_fires_nothing_early_and_loses_nothing() -> 
 async fn the_broker_that_leads_the_log_is_killed_and_nothing_is_lost() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::Three), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let begun = now();
         for _ in 0..2 {
             let killed = now();
@@ -149,42 +165,55 @@ async fn the_broker_that_leads_the_log_is_killed_and_nothing_is_lost() -> Result
             println!("first fire of every job after a broker's death: {gap:?}");
             world.restart_broker(broker).await?;
         }
-        judge(world, &jobs, begun).await
+        println!("{:?}", judge(world, &jobs, begun).await?);
+        Ok(())
     })
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn random_faults_break_no_guarantee() -> Result<()> {
+fn told(steps: &[Step]) -> String {
+    steps.iter().map(|step| format!("{step}\n")).collect()
+}
+
+async fn random_faults(setup: Setup) -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     let seed = seed()?;
     println!("replay with {SEED_VARIABLE}={seed}");
-    let setup = Setup::new(Brokers::Three);
     let scope = Scope {
         tickers: TICKERS.map(str::to_owned).to_vec(),
         executors: EXECUTORS.map(str::to_owned).to_vec(),
-        brokers: setup.brokers,
         lease_ttl: setup.lease_ttl,
         lasting: FAULTS_LAST,
     };
     let steps = plan(seed, &scope);
     World::with(setup, async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, WORKING_TASK).await?;
         let begun = world.endure(&steps).await?;
-        println!("{} faults endured", steps.len());
-        judge(world, &jobs, begun).await
+        let evidence = judge(world, &jobs, begun).await?;
+        println!("{} faults endured, {evidence:?}", steps.len());
+        Ok(())
     })
     .await
-    .map_err(|error| error.context(format!("replay with {SEED_VARIABLE}={seed}: {steps:#?}")))
+    .with_context(|| format!("replay with {SEED_VARIABLE}={seed}\n{}", told(&steps)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_faults_break_no_guarantee_on_one_broker() -> Result<()> {
+    random_faults(Setup::new(Brokers::One)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_faults_break_no_guarantee_on_three_brokers() -> Result<()> {
+    random_faults(Setup::new(Brokers::Three)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fire_that_bypasses_the_cursor_is_caught() -> Result<()> {
     let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
-        let jobs = muster(world).await?;
+        let jobs = muster(world, TASK).await?;
         let fire = fires(&world.recorder().now()).next().map(|(stored, _)| stored.clone());
-        let Some(fire) = fire else { anyhow::bail!("nothing has fired") };
+        let Some(fire) = fire else { bail!("nothing has fired") };
         let body = cronstream_schemas::event::Event::encode(&fire.event);
         let nats = Nats::connect(&world.urls()).await?;
         let answer = nats.store(&fire.subject, &Vec::new(), &body).await?;
@@ -198,13 +227,14 @@ async fn a_fire_that_bypasses_the_cursor_is_caught() -> Result<()> {
         };
         match check(&world.history().await?, &terms) {
             Verdict::Fail(found) => {
-                let only = |it: &Violation| {
-                    matches!(it, Violation::FiredTwice { .. } | Violation::Unfenced { .. })
-                };
-                ensure!(found.len() == 2 && found.iter().all(only), "other violations: {found:?}");
+                let twice = |it: &Violation| matches!(it, Violation::FiredTwice { .. });
+                let alone = |it: &Violation| matches!(it, Violation::Unfenced { .. });
+                ensure!(found.iter().any(twice), "not seen as a second fire: {found:?}");
+                let others = found.iter().find(|it| !twice(it) && !alone(it));
+                ensure!(others.is_none(), "what is not so: {others:?}");
                 Ok(())
             }
-            other => anyhow::bail!("not caught: {other:?}"),
+            other => bail!("not caught: {other:?}"),
         }
     })
     .await

@@ -76,18 +76,21 @@ pub(crate) struct Connection {
     pub(crate) inbox_prefix: Option<String>,
 }
 
-/// How log lines look.
+/// How log lines look: for people, or one JSON object a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
     Human,
-    /// One JSON object a line.
     Json,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Run everything on this machine, with example jobs.
+    Dev(Dev),
+    /// End what a `dev` that was killed has left.
+    #[command(hide = true)]
+    DevGuard(DevGuard),
     /// Create the streams and the bucket of an installation.
     Init(Init),
     /// Run a ticker: decide what is due and order it.
@@ -130,6 +133,8 @@ impl Verb {
     /// The verb as the broker shows it for this connection.
     pub(crate) const fn role(&self) -> &'static str {
         match self {
+            Self::Dev(_) => "dev",
+            Self::DevGuard(_) => "dev-guard",
             Self::Init(_) => "init",
             Self::Ticker(_) => "ticker",
             Self::Executor(_) => "executor",
@@ -150,6 +155,30 @@ impl Verb {
             Self::Dead(_) => "dead",
         }
     }
+}
+
+/// Arguments of `dev`.
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Folder for the data, with which the next start goes on
+    /// [default: $XDG_DATA_HOME/cronstream/dev, else ~/.local/share/cronstream/dev].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Port of the nats-server that is started, 0 for any free one [default: 4222, else a free one].
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Stop after this long.
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) lasts: Option<Span>,
+}
+
+/// Arguments of `dev-guard`.
+#[derive(Debug, Args)]
+pub(crate) struct DevGuard {
+    /// Data folder of the nats-server.
+    pub(crate) dir: PathBuf,
+    /// Process number of the `dev`.
+    pub(crate) owner: u32,
 }
 
 /// Arguments of `init`.
@@ -175,6 +204,9 @@ pub(crate) struct Ticker {
     /// Fold and account, but fire nothing until `cronstream release`.
     #[arg(long)]
     pub(crate) hold: bool,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_parent: bool,
     /// How far this machine's clock may be from the broker's.
     #[arg(long, default_value = "500ms", value_name = "DURATION")]
     pub(crate) max_clock_error: Span,
@@ -211,6 +243,9 @@ pub(crate) struct Executor {
     /// executors of a queue.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) ack_wait: Span,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_parent: bool,
 }
 
 /// Arguments of `apply`.

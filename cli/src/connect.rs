@@ -65,16 +65,30 @@ fn resolve(
     } else {
         (file(&None, context.creds), file(&None, context.nkey))
     };
+    let inbox_prefix = connection.inbox_prefix.clone().or_else(|| set(context.inbox_prefix));
+    if let Some(prefix) = inbox_prefix.as_deref().filter(|prefix| !is_inbox_prefix(prefix)) {
+        let problem = "verdicts are sent below _INBOX only, such as to _INBOX.alice";
+        return Err(Error::Usage(format!("inbox prefix {prefix:?}: {problem}")));
+    }
     Ok(ConnectOptions {
         servers,
         creds,
         nkey_seed_file: nkey,
         tls_ca: file(&connection.tls_ca, context.ca),
         name: format!("cronstream {role}"),
-        inbox_prefix: connection.inbox_prefix.clone().or_else(|| set(context.inbox_prefix)),
+        inbox_prefix,
         prefix: connection.prefix.clone(),
         retry_initial: false,
     })
+}
+
+fn is_inbox_prefix(prefix: &str) -> bool {
+    let mut tokens = prefix.split('.');
+    tokens.next() == Some("_INBOX")
+        && tokens.all(|token| {
+            let legal = |c: char| c.is_ascii_graphic() && c != '*' && c != '>';
+            !token.is_empty() && token.chars().all(legal)
+        })
 }
 
 /// The part of an address before `@`.
@@ -111,6 +125,10 @@ fn percent(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn context(json: &str) -> Context {
+        serde_json::from_str(json).unwrap()
+    }
+
     fn servers(
         connection: &Connection,
         context: Context,
@@ -122,7 +140,7 @@ mod tests {
     #[test]
     fn an_argument_beats_the_context_and_the_context_the_environment() {
         let mut connection = Connection::default();
-        let context = || Context { url: "c:1, nats://d:2".into(), ..Context::default() };
+        let context = || context(r#"{"url":"c:1, nats://d:2"}"#);
         assert_eq!(servers(&connection, Context::default(), None), [SERVER_DEFAULT]);
         assert_eq!(servers(&connection, Context::default(), Some("e:1")), ["e:1"]);
         assert_eq!(servers(&connection, context(), Some("e:1")), ["c:1", "nats://d:2"]);
@@ -131,13 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn answers_come_below_the_root_of_inboxes() {
+        for (prefix, fits) in [
+            ("_INBOX", true),
+            ("_INBOX.alice", true),
+            ("_INBOX_alice", false),
+            ("MINE", false),
+            ("_INBOX.*", false),
+            ("_INBOX.", false),
+        ] {
+            assert_eq!(is_inbox_prefix(prefix), fits, "{prefix}");
+        }
+    }
+
+    #[test]
     fn a_contexts_login_goes_only_to_its_own_servers() {
-        let context = || Context {
-            url: "c:1,nats://own@d:2".into(),
-            user: "u".into(),
-            password: "p@ss".into(),
-            ..Context::default()
-        };
+        let context = || context(r#"{"url":"c:1,nats://own@d:2","user":"u","password":"p@ss"}"#);
         let mut connection = Connection::default();
         assert_eq!(
             servers(&connection, context(), None),

@@ -12,7 +12,7 @@ use crate::session::Session;
 pub(crate) async fn delete(session: &Session, delete: &args::Destroy) -> Result<(), Error> {
     let job = &delete.job;
     let bus = session.bus().await?;
-    jobs::require(&bus, job).await?;
+    jobs::if_readable(&bus, job).await?;
     confirm(&format!("delete job {job}"), delete.yes)?;
     let verdict = Order::plain(Verb::Delete, job).send(&bus, session.timeout).await?;
     granted(&verdict, &format!("delete {job}"))?;

@@ -86,10 +86,11 @@ impl Check {
 
 pub(crate) async fn doctor(session: &Session) -> Result<(), Error> {
     let bus = session.bus().await?;
-    let mut bad = 0;
+    let (mut bad, mut unknown) = (0, 0);
     let mut tell = |checks: Vec<Check>| -> Result<(), Error> {
         for check in checks {
             bad += usize::from(check.verdict == Verdict::Bad);
+            unknown += usize::from(check.verdict == Verdict::Unknown);
             session.out.object(&check, || check.describe())?;
         }
         Ok(())
@@ -105,7 +106,7 @@ pub(crate) async fn doctor(session: &Session) -> Result<(), Error> {
             Err(error) => tell(vec![Check::unknown("nodes and jobs", &error)])?,
         }
     }
-    if bad > 0 { Err(Error::Unhealthy(bad)) } else { Ok(()) }
+    if bad + unknown > 0 { Err(Error::Unhealthy { bad, unknown }) } else { Ok(()) }
 }
 
 async fn server(bus: &Bus) -> Check {

@@ -11,6 +11,7 @@ use cronstream_executor::Error as ExecutorError;
 use cronstream_scheduler::Error as TickerError;
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::name::JobId;
+use cronstream_server::Error as ServerError;
 
 /// What went wrong, one variant for each thing an operator would do differently.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +81,13 @@ pub(crate) enum Error {
         outcome: String,
     },
     /// Checks of `doctor` failed; what they found is already printed.
-    #[error("{0} of the checks failed")]
-    Unhealthy(usize),
+    #[error("{bad} of the checks failed, {unknown} could not be made")]
+    Unhealthy {
+        /// How many failed.
+        bad: usize,
+        /// How many could not be made.
+        unknown: usize,
+    },
     /// Some tickers did not take a release.
     #[error("{0}")]
     NotReleased(String),
@@ -94,6 +100,22 @@ pub(crate) enum Error {
     /// The executor ended.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
+    /// The nats-server of `dev` could not be found, installed, started or ended.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The server that `dev` was pointed at lacks what it needs.
+    #[error(transparent)]
+    Unfit(BusError),
+    /// A process of `dev` ended.
+    #[error("{what} ended ({status}); {look}")]
+    Ended {
+        /// The process.
+        what: String,
+        /// How.
+        status: std::process::ExitStatus,
+        /// Where to look for the reason.
+        look: String,
+    },
     /// The terminal, standard output or the runtime failed.
     #[error("input or output failed")]
     Output(#[from] std::io::Error),
@@ -132,7 +154,7 @@ type Class = (&'static str, Exit);
 
 impl Error {
     /// The error's name in the reference, and its exit code.
-    pub(crate) const fn class(&self) -> Class {
+    pub(crate) fn class(&self) -> Class {
         match self {
             Self::Usage(_) => ("usage", Exit::Usage),
             Self::File { .. } => ("file-unreadable", Exit::Usage),
@@ -146,11 +168,14 @@ impl Error {
             Self::OtherPartitions { .. } => ("other-partitions", Exit::NotInitialised),
             Self::Unreadable { .. } => ("unreadable", Exit::Failed),
             Self::RunFailed { .. } => ("run-failed", Exit::RunFailed),
-            Self::Unhealthy(_) => ("unhealthy", Exit::Failed),
+            Self::Unhealthy { .. } => ("unhealthy", Exit::Failed),
             Self::NotReleased(_) => ("not-released", Exit::Failed),
             Self::Bus(error) => class_of_bus(error),
             Self::Ticker(error) => class_of_ticker(error),
             Self::Executor(error) => class_of_executor(error),
+            Self::Server(error) => class_of_server(error),
+            Self::Unfit(_) => ("server-unsupported", Exit::NotInitialised),
+            Self::Ended { .. } => ("process-ended", Exit::Failed),
             Self::Output(_) => ("output-failed", Exit::Failed),
         }
     }
@@ -161,6 +186,9 @@ impl Error {
             Self::NotAsked(_) => return Some("add --yes".into()),
             Self::Indeterminate { look, .. } => return Some(look.clone()),
             Self::NoJob(job) => return Some(format!("cronstream list {}", job.namespace)),
+            Self::Unfit(_) => {
+                return Some("start that one as docs/operating/nats.md says; without --nats, dev brings its own".into());
+            }
             Self::Usage(_)
             | Self::File { .. }
             | Self::Documents(_)
@@ -170,16 +198,20 @@ impl Error {
             | Self::OtherPartitions { .. }
             | Self::Unreadable { .. }
             | Self::RunFailed { .. }
-            | Self::Unhealthy(_)
+            | Self::Unhealthy { .. }
             | Self::NotReleased(_)
             | Self::Bus(_)
             | Self::Ticker(_)
             | Self::Executor(_)
+            | Self::Server(_)
+            | Self::Ended { .. }
             | Self::Output(_) => {}
         }
         match self.class().0 {
             "cannot-connect" => Some(
-                "is a nats-server running there? name it by --nats, NATS_URL or --context".into(),
+                "is a nats-server running there, and are these its credentials? --nats, --creds, --nkey and \
+                 --context name others"
+                    .into(),
             ),
             name @ ("permission-denied" | "unavailable" | "node-name-taken") => {
                 Some(format!("docs/reference/errors.md#{name}"))
@@ -233,6 +265,23 @@ const fn class_of_executor(error: &ExecutorError) -> Class {
             ("tasks-file-unreadable", Exit::Usage)
         }
         ExecutorError::Http(_) => ("executor-stopped", Exit::Failed),
+    }
+}
+
+fn class_of_server(error: &ServerError) -> Class {
+    match error {
+        ServerError::NotInstalled { .. } | ServerError::NoCacheFolder => {
+            ("server-not-installed", Exit::Failed)
+        }
+        ServerError::TooOld { .. }
+        | ServerError::NotAServer { .. }
+        | ServerError::Incapable { .. }
+        | ServerError::NoJetStream { .. } => ("server-unsupported", Exit::NotInitialised),
+        ServerError::DataFolderBusy { .. } => ("data-folder-busy", Exit::Failed),
+        ServerError::PortTaken { .. } | ServerError::NoFreePort { .. } => {
+            ("port-taken", Exit::Failed)
+        }
+        _ => ("server-failed", Exit::Failed),
     }
 }
 

@@ -8,6 +8,9 @@ use crate::{args, connect, host, stop};
 
 pub(crate) async fn executor(session: &Session, executor: &args::Executor) -> Result<(), Error> {
     let stop = stop::on_signal()?;
+    if executor.exit_with_parent {
+        stop::with_parent(&stop);
+    }
     let options = connect::options(session.connection(), "executor")?;
     let node = match &executor.node {
         Some(node) => node.clone(),

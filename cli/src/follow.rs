@@ -5,7 +5,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use cronstream_bus::{Bus, Error as BusError, FollowEvent, FollowOptions, From, StoredMessage};
+use cronstream_bus::{
+    Bus, Error as BusError, Follow, FollowEvent, FollowOptions, From, StoredMessage,
+};
 use cronstream_schemas::time::Timestamp;
 use tokio::time::timeout;
 
@@ -78,10 +80,20 @@ fn options(stream: &str, filter: &str, from: From) -> FollowOptions {
 async fn read(
     bus: &Bus,
     options: FollowOptions,
-    mut each: impl FnMut(&StoredMessage) -> ControlFlow<()>,
+    each: impl FnMut(&StoredMessage) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     let stream = options.stream.clone();
     let mut follow = bus.follow(options).await?;
+    let outcome = read_through(&mut follow, &stream, each).await;
+    follow.close().await;
+    outcome
+}
+
+async fn read_through(
+    follow: &mut Follow,
+    stream: &str,
+    mut each: impl FnMut(&StoredMessage) -> ControlFlow<()>,
+) -> Result<(), Error> {
     let silent = || BusError::TimedOut { what: format!("reading {stream}") };
     loop {
         match timeout(SILENCE_MAX, follow.next()).await.map_err(|_| silent())? {

@@ -40,6 +40,18 @@ pub(crate) async fn require(bus: &Bus, job: &JobId) -> Result<JobState, Error> {
     state.ok_or_else(|| Error::NoJob(job.clone()))
 }
 
+/// The state of a job that exists, for a verb that works without it; `None` where this user may not read it.
+///
+/// # Errors
+/// [`Error::NoJob`] when it was never defined or is deleted.
+pub(crate) async fn if_readable(bus: &Bus, job: &JobId) -> Result<Option<JobState>, Error> {
+    match require(bus, job).await {
+        Ok(state) => Ok(Some(state)),
+        Err(Error::Bus(BusError::Denied { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Hands every job's state, those of deleted jobs too, to `each`; what a later version wrote is passed over.
 ///
 /// # Errors

@@ -1,22 +1,26 @@
 //! Log lines on standard error.
 //!
-//! Invariant: only our own crates log below warnings, so that no address with a password comes out of a library.
+//! Invariant: libraries log errors alone, so that no address with a password comes out of one of them.
+
+use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, Verb};
 
-/// Long-running verbs say what they do; the others speak by their output.
-fn directives(verb: &Verb, verbose: bool) -> String {
+/// Long-running verbs say what they do; the others speak by their output and their error, which says what the
+/// bus met.
+fn directives(verb: &Verb, verbose: bool) -> &'static str {
     let serves = matches!(verb, Verb::Ticker(_) | Verb::Executor(_));
-    let level = match (verbose, serves) {
-        (true, _) => "debug",
-        (false, true) => "info",
-        (false, false) => "warn",
-    };
-    let ours = ["cronstream", "cronstream_bus", "cronstream_scheduler", "cronstream_executor"];
-    let ours = ours.map(|target| format!("{target}={level}")).join(",");
-    format!("error,{ours}")
+    match (verbose, serves) {
+        (true, _) => {
+            "error,cronstream=debug,cronstream_bus=debug,cronstream_scheduler=debug,cronstream_executor=debug"
+        }
+        (false, true) => {
+            "error,cronstream=info,cronstream_bus=info,cronstream_scheduler=info,cronstream_executor=info"
+        }
+        (false, false) => "off,cronstream=warn",
+    }
 }
 
 /// Installs the subscriber of this process.
@@ -25,7 +29,9 @@ pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Fails only when a subscriber is there already, and this is the one place that makes one.
     match format {
-        LogFormat::Human => lines.with_target(false).try_init().ok(),
+        LogFormat::Human => {
+            lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init().ok()
+        }
         LogFormat::Json => lines.json().flatten_event(true).try_init().ok(),
     };
 }

@@ -17,6 +17,7 @@ mod connect;
 mod context;
 mod dead;
 mod delete;
+mod dev;
 mod doctor;
 mod documents;
 mod error;
@@ -48,7 +49,7 @@ mod wait;
 mod words;
 mod yaml;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -73,13 +74,19 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &Error) -> ExitCode {
-    // A standard error that is gone leaves the exit code.
-    writeln!(std::io::stderr().lock(), "{}", Report(error)).ok();
+    // `cronstream list | head` has read what it wanted: no message.
+    let enough = matches!(error, Error::Output(error) if error.kind() == ErrorKind::BrokenPipe);
+    if !enough {
+        // A standard error that is gone leaves the exit code.
+        writeln!(std::io::stderr().lock(), "{}", Report(error)).ok();
+    }
     error.class().1.into()
 }
 
 async fn dispatch(session: &Session, verb: Verb) -> Result<(), Error> {
     match verb {
+        Verb::Dev(dev) => dev::dev(session, &dev).await,
+        Verb::DevGuard(guard) => dev::guard(&guard).await,
         Verb::Init(init) => init::init(session, &init).await,
         Verb::Ticker(ticker) => ticker::ticker(session, ticker).await,
         Verb::Executor(executor) => executor::executor(session, &executor).await,

@@ -3,6 +3,8 @@
 //! Invariant: a release that not every known ticker has taken is a failure, so that nobody believes the cluster
 //! fires while a part of it holds.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cronstream_schemas::name::Name;
 use cronstream_schemas::status::NodeStatus;
 use serde::Serialize;
@@ -20,16 +22,17 @@ struct Released {
 pub(crate) async fn release(session: &Session) -> Result<(), Error> {
     let bus = session.bus().await?;
     let known = Nodes::ask(&bus, session.timeout).await?;
-    if known.tickers.is_empty() {
+    let answers = Nodes::read(bus.release(session.timeout).await?);
+    let free: BTreeSet<_> =
+        answers.tickers.iter().filter(|(_, t)| !t.hold).map(|(node, _)| node.instance).collect();
+    // A ticker that has only just started may answer one question and not the other.
+    let tickers = known.tickers.iter().chain(&answers.tickers).map(|(node, _)| node);
+    let tickers: BTreeMap<_, _> = tickers.map(|node| (node.instance, node)).collect();
+    if tickers.is_empty() {
         return Err(Error::NotReleased("no ticker answers".into()));
     }
-    let answers = Nodes::read(bus.release(session.timeout).await?);
-    let answer = |node: &NodeStatus| {
-        answers.tickers.iter().find(|(answered, _)| answered.instance == node.instance)
-    };
-    let free = |node: &NodeStatus| answer(node).is_some_and(|(_, ticker)| !ticker.hold);
     let (released, held): (Vec<_>, Vec<_>) =
-        known.tickers.iter().map(|(node, _)| node).partition(|node| free(node));
+        tickers.into_values().partition(|node| free.contains(&node.instance));
     let names = |nodes: Vec<&NodeStatus>| nodes.into_iter().map(|node| node.node.clone()).collect();
     let done = Released { released: names(released), not_released: names(held) };
     session.out.object(&done, || format!("released {}", list(&done.released)))?;

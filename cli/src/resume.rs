@@ -15,8 +15,9 @@ use crate::session::Session;
 pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(), Error> {
     let job = &wanted.job;
     let bus = session.bus().await?;
-    let before = jobs::require(&bus, job).await?;
-    session.out.talk(&announce(&before, jobs::now()));
+    if let Some(before) = jobs::if_readable(&bus, job).await? {
+        session.out.talk(&announce(&before, jobs::now()));
+    }
     let verdict = Order::plain(Verb::Resume, job).send(&bus, session.timeout).await?;
     granted(&verdict, &format!("resume {job}"))?;
     session.out.object(&verdict, || {

@@ -14,6 +14,8 @@ use crate::output::Output;
 pub(crate) struct Session {
     /// Where answers go.
     pub(crate) out: Output,
+    /// Whether they are JSON.
+    pub(crate) json: bool,
     /// How long to wait for an answer.
     pub(crate) timeout: Duration,
     connection: Connection,
@@ -25,6 +27,7 @@ impl Session {
     pub(crate) fn new(global: &Global, role: &'static str) -> Self {
         Self {
             out: Output::new(global.json),
+            json: global.json,
             timeout: global.timeout.to_duration(),
             connection: global.connection.clone(),
             role,

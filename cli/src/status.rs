@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::cluster::{Nodes, cursors, partitions};
 use crate::error::Error;
 use crate::jobs;
-use crate::output::{distance, short, table};
+use crate::output::{distance, table};
 use crate::session::Session;
 
 #[derive(Debug, Serialize)]
@@ -49,9 +49,6 @@ struct Share {
     tick: Tick,
     #[serde(skip_serializing_if = "Option::is_none")]
     decided_through: Option<Timestamp>,
-    /// How far what is decided lies behind the clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lag_ms: Option<u64>,
     commands_through: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     commands_waiting: Option<u64>,
@@ -80,7 +77,7 @@ pub(crate) async fn status(session: &Session) -> Result<(), Error> {
     let cursors = cursors(&bus).await?;
     let nodes = Nodes::ask(&bus, session.timeout).await?;
     let at = jobs::now();
-    let share = |number| Share::new(Partition(number), cursors.get(&number), &nodes, at);
+    let share = |number| Share::new(Partition(number), cursors.get(&number), &nodes);
     let status = Status {
         prefix: bus.names().prefix().to_string(),
         server: Server { name: bus.server_name(), version: bus.server_version() },
@@ -111,7 +108,7 @@ async fn queues(bus: &Bus, nodes: &Nodes) -> Result<Vec<Queue>, Error> {
 }
 
 impl Share {
-    fn new(partition: Partition, cursor: Option<&Cursor>, nodes: &Nodes, at: Timestamp) -> Self {
+    fn new(partition: Partition, cursor: Option<&Cursor>, nodes: &Nodes) -> Self {
         let last_node = cursor.map(|cursor| cursor.node.clone());
         let stopped = nodes.tickers.iter().flat_map(|(_, ticker)| &ticker.partitions);
         let stopped = stopped.filter(|p| p.partition == partition).find_map(|p| p.stopped.clone());
@@ -123,7 +120,6 @@ impl Share {
                 epoch: told.epoch,
                 tick: told.tick,
                 decided_through: Some(told.decided_through),
-                lag_ms: Some(millis(at, told.decided_through)),
                 commands_through: told.commands_through,
                 commands_waiting: Some(told.commands_waiting),
                 jobs: Some(told.jobs),
@@ -137,7 +133,6 @@ impl Share {
                 epoch: cursor.map(|cursor| cursor.epoch).unwrap_or_default(),
                 tick: cursor.map(|cursor| cursor.tick).unwrap_or_default(),
                 decided_through: cursor.map(|cursor| cursor.position.due),
-                lag_ms: cursor.map(|cursor| millis(at, cursor.position.due)),
                 commands_through: cursor.map_or(0, |cursor| cursor.commands_through),
                 commands_waiting: None,
                 jobs: None,
@@ -147,30 +142,27 @@ impl Share {
         }
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self, now: Timestamp) -> [String; 9] {
         let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
+        // A leader that has written nothing yet has decided nothing.
+        let decided = self.decided_through.filter(|at| *at > Timestamp::MIN);
         let leader = match (&self.leader, &self.last_node) {
             (Some(leader), _) => leader.to_string(),
             (None, Some(last)) => format!("none (last {last})"),
             (None, None) => "none (never led)".into(),
         };
-        let lag = self.lag_ms.map(std::time::Duration::from_millis);
         [
             self.partition.0.to_string(),
             leader,
             self.epoch.0.to_string(),
             self.tick.0.to_string(),
-            lag.map(short).unwrap_or_default(),
+            decided.map(|at| distance(at, now)).unwrap_or_default(),
             number(self.commands_waiting),
             number(self.jobs),
             number(self.live_runs),
             self.stopped.clone().unwrap_or_default(),
         ]
     }
-}
-
-fn millis(at: Timestamp, earlier: Timestamp) -> u64 {
-    u64::try_from(at.since(earlier).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn ready(node: &NodeStatus) -> String {
@@ -187,13 +179,13 @@ impl Status {
             "LEADER",
             "EPOCH",
             "TICK",
-            "LAG",
+            "DECIDED",
             "COMMANDS WAITING",
             "JOBS",
             "LIVE RUNS",
             "STOPPED",
         ];
-        parts.push(table(header, self.partitions.iter().map(Share::cells)));
+        parts.push(table(header, self.partitions.iter().map(|share| share.cells(self.at))));
         parts.push(self.describe_tickers());
         parts.push(self.describe_executors());
         let queues = self.queues.iter().map(|q| {

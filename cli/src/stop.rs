@@ -29,6 +29,28 @@ pub(crate) fn on_signal() -> io::Result<CancellationToken> {
     Ok(stop)
 }
 
+/// Cancels the token when the process that started this one is gone.
+pub(crate) fn with_parent(stop: &CancellationToken) {
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        parent_gone().await;
+        tracing::info!("stopping: the process that started this one is gone");
+        stop.cancel();
+    });
+}
+
+/// Waits for the end of standard input, which the process that started this one holds open.
+pub(crate) async fn parent_gone() {
+    let (gone, wait) = tokio::sync::oneshot::channel();
+    // A thread of its own: one of the runtime's would be waited for at the end.
+    std::thread::spawn(move || {
+        // However the reading ends, nobody holds the other side any more.
+        io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
+        gone.send(()).ok();
+    });
+    wait.await.ok();
+}
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

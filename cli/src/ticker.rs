@@ -8,6 +8,9 @@ use crate::{args, host, stop};
 
 pub(crate) async fn ticker(session: &Session, ticker: args::Ticker) -> Result<(), Error> {
     let stop = stop::on_signal()?;
+    if ticker.exit_with_parent {
+        stop::with_parent(&stop);
+    }
     let bus = session.bus().await?;
     let clock = match (ticker.test_clock_offset, ticker.test_clock_offset_file) {
         (_, Some(path)) => ClockOffset::File(path),

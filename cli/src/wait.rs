@@ -63,6 +63,7 @@ pub(crate) async fn until_ended(
             None => return Err(BusError::Unavailable { what: "the connection".into() }.into()),
         }
     }
+    follow.close().await;
     let outcome = history::standing(ends.values().map(Some));
     let results: Vec<Option<Json>> = ends.values().map(result).collect();
     let ended = Ended { run, job: job.clone(), outcome: outcome.clone(), results };

@@ -120,7 +120,7 @@ impl Reader<'_, '_> {
                 self.document.line = span.start.line();
                 while let Some((name, line)) = self.key("$")? {
                     let mut json = String::new();
-                    self.field(&mut json, format!("$.{name}"), (line, 1))?;
+                    self.field(&mut json, &format!("$.{name}"), (line, 1))?;
                     self.document.fields.push(Field { name, json });
                 }
                 Ok(true)
@@ -172,15 +172,15 @@ impl Reader<'_, '_> {
     fn field(
         &mut self,
         json: &mut String,
-        path: String,
+        path: &str,
         (line, depth): (usize, usize),
     ) -> Result<(), Unreadable> {
-        if let Some(first) = self.document.lines.get(&path) {
+        if let Some(first) = self.document.lines.get(path) {
             let problem = format!("stands twice, first at line {first}");
-            self.fault(&path, "", problem, "each key once");
+            self.fault(path, "", problem, "each key once");
         }
-        self.document.lines.insert(path.clone(), line);
-        self.value(json, &path, depth)
+        self.document.lines.insert(path.to_owned(), line);
+        self.value(json, path, depth)
     }
 
     fn value(&mut self, json: &mut String, path: &str, depth: usize) -> Result<(), Unreadable> {
@@ -239,7 +239,7 @@ impl Reader<'_, '_> {
             separator = ",";
             push_text(json, &name);
             json.push(':');
-            self.field(json, format!("{path}.{name}"), (line, depth + 1))?;
+            self.field(json, &format!("{path}.{name}"), (line, depth + 1))?;
         }
         json.push('}');
         Ok(())

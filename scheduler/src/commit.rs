@@ -9,6 +9,7 @@ use cronstream_bus::{Batch, Bus, CommitAnswer, OutMessage, StoredMessage, Ttl};
 use cronstream_core::message::{Keep, envelope};
 use cronstream_core::turn;
 use cronstream_schemas::event::{Cursor, Decoded, Event, LogEvent};
+use cronstream_schemas::header;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
 
@@ -22,15 +23,20 @@ const KNOWN_ID: u64 = 10201;
 /// The messages of a batch.
 pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
     let at = batch.cursor.at;
+    let tick = format!("{}.{}", batch.cursor.epoch.0, batch.cursor.tick.0);
     let cursor = LogEvent::Cursor(batch.cursor.clone());
-    let body = cursor.encode();
+    let stamped = |event: &LogEvent, body| {
+        let mut message = message(prefix, event, body, at);
+        message.headers.push((header::TICK, tick.clone()));
+        message
+    };
     Batch {
         messages: batch
             .events
             .iter()
-            .map(|planned| message(prefix, &planned.event, planned.body.clone(), at))
+            .map(|planned| stamped(&planned.event, planned.body.clone()))
             .collect(),
-        cursor: message(prefix, &cursor, body, at),
+        cursor: stamped(&cursor, cursor.encode()),
         cursor_expected_seq: batch.cursor_expected,
     }
 }
@@ -79,6 +85,7 @@ pub(crate) async fn settle(
 ) -> Fate {
     let mut backoff = BACKOFF.0;
     loop {
+        let mut known_id = false;
         let why = match bus.commit(&batch).await {
             Ok(CommitAnswer::Stored { last_seq }) => return Fate::Stored { seq: last_seq },
             Ok(CommitAnswer::Retry { code }) => format!("not available now ({code})"),
@@ -86,13 +93,7 @@ pub(crate) async fn settle(
             Ok(CommitAnswer::Unknown) => "no answer".into(),
             Ok(CommitAnswer::Failed { code, description }) => format!("{description} ({code})"),
             Ok(CommitAnswer::Refused { code, description }) => {
-                if code == KNOWN_ID {
-                    tracing::error!(
-                        partition = mine.partition.0,
-                        "a known fire id met an unmoved cursor; sending without ids"
-                    );
-                    batch.messages.iter_mut().for_each(|message| message.msg_id = None);
-                }
+                known_id = code == KNOWN_ID;
                 format!("{description} ({code})")
             }
             Err(error) => error.to_string(),
@@ -115,6 +116,14 @@ pub(crate) async fn settle(
                     backoff = (backoff * 2).min(BACKOFF.1);
                 }
             }
+        }
+        // Before the cursor is read, a known id may be the same fire by the leader that came after this one.
+        if known_id {
+            tracing::error!(
+                partition = mine.partition.0,
+                "a known fire id met an unmoved cursor; sending without ids"
+            );
+            batch.messages.iter_mut().for_each(|message| message.msg_id = None);
         }
         stuck(why);
         tokio::time::sleep(backoff).await;

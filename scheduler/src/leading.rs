@@ -212,7 +212,6 @@ impl Node {
     }
 
     pub(crate) fn settled(&mut self, number: Partition, instance: Instance, fate: Fate) {
-        let now = self.clock.wall();
         let seat = &mut self.seats[usize::from(number.0)];
         if seat.instance() != Some(instance) {
             return;
@@ -241,7 +240,7 @@ impl Node {
                 if !seat.partition.cursor().is_some_and(ours) {
                     return; // The follower was faster, and tells of a newer leader: stand by.
                 }
-                seat.partition.lead(now);
+                seat.partition.lead();
                 let epoch = batch.cursor.epoch.0;
                 tracing::info!(partition = number.0, epoch, "leading");
                 let through = seat.partition.commands_through();
@@ -278,7 +277,7 @@ impl Node {
         let seat = &mut self.seats[usize::from(number.0)];
         if let Some((key, event)) = last.and_then(|m| route::run(&self.settings.prefix, m)) {
             let (seq, at) = last.map_or((0, 0), |message| (message.seq, message.timestamp_ms));
-            seat.partition.apply_run(seq, Timestamp::from_millis(at), &key, &event);
+            seat.partition.read_run(seq, Timestamp::from_millis(at), &key, &event);
         }
         seat.partition.append_done(append.key.shard);
         if let Stage::Leading(leading) = &mut seat.stage {

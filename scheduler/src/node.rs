@@ -115,6 +115,7 @@ impl Node {
             desk: Desk { bus, answers: answer_tx },
             options,
         };
+        node.status.send_replace(node.encoded_status());
         node.read_runs(&stop).await?;
         tracing::info!(node = %node.options.node, partitions, hold = node.settings.hold, "ticker started");
         Ok(node)

@@ -9,6 +9,7 @@ use crate::seat::{Seat, Stage};
 
 /// The node's status now.
 pub(crate) fn status(node: &Node) -> NodeStatus {
+    let now = node.clock.wall();
     NodeStatus {
         node: node.options.node.clone(),
         instance: node.instance,
@@ -16,8 +17,8 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         not_ready: not_ready(node),
         role: Role::Ticker(TickerStatus {
             hold: node.settings.hold,
-            clock_ahead_ms: node.guard.ahead_ms(node.clock.wall(), node.clock.monotonic()),
-            partitions: node.seats.iter().map(partition).collect(),
+            clock_ahead_ms: node.guard.ahead_ms(now, node.clock.monotonic()),
+            partitions: node.seats.iter().map(|seat| partition(seat, now)).collect(),
         }),
     }
 }
@@ -36,7 +37,7 @@ fn not_ready(node: &Node) -> Vec<String> {
     reasons
 }
 
-fn partition(seat: &Seat) -> PartitionStatus {
+fn partition(seat: &Seat, now: Timestamp) -> PartitionStatus {
     let partition = &seat.partition;
     let cursor = partition.cursor();
     let stopped = match &seat.stage {
@@ -50,7 +51,7 @@ fn partition(seat: &Seat) -> PartitionStatus {
         leading: matches!(seat.stage, Stage::Leading(_)),
         epoch: cursor.map_or(Epoch(0), |cursor| cursor.epoch),
         tick: cursor.map_or(Tick(0), |cursor| cursor.tick),
-        decided_through: cursor.map_or(Timestamp::MIN, |cursor| cursor.position.due),
+        decided_through: partition.decided_through(now),
         commands_through: partition.commands_through(),
         commands_waiting: partition.commands_waiting() as u64,
         jobs: partition.defined() as u64,

@@ -2,6 +2,7 @@
 
 use cronstream_bus::StoredMessage;
 use cronstream_schemas::event::{Decoded, Event, LogEvent, RunEvent};
+use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::{Prefix, RunKey};
@@ -25,6 +26,16 @@ pub(crate) fn log(prefix: &Prefix, partitions: u8, message: &StoredMessage) -> L
     let subject = prefix.parse_cursor(&message.subject);
     let event = match LogEvent::decode(&message.payload) {
         Ok(Decoded::Known(event)) => event,
+        // What a leader of a later version wrote bears the number of its batch; anything else is garbage.
+        Ok(Decoded::Unknown { kind }) if message.header(header::TICK).is_none() => {
+            tracing::warn!(
+                subject = message.subject,
+                seq = message.seq,
+                kind,
+                "foreign message in the log"
+            );
+            return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor);
+        }
         Ok(Decoded::Unknown { kind }) => {
             let job = job_of(prefix, &message.subject);
             return LogRoute::Unknown(job.as_ref().map(of).or(subject), kind);

@@ -83,10 +83,15 @@ impl FromStr for Verb {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Trigger {
     /// Params of this run in place of the job's, at most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::json::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub params: Option<Json>,
     /// Makes the trigger idempotent: a second one with the same key starts nothing. 1–128 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
     pub key: Option<String>,
 }
 

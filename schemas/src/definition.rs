@@ -76,6 +76,7 @@ pub struct JobDefinition {
     pub title: Option<String>,
     /// At most 32 texts of at most 256 bytes under keys of at most 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
     pub labels: BTreeMap<String, String>,
 }
 

@@ -151,24 +151,30 @@ pub struct RunId(#[schemars(with = "String")] pub Uuid);
 pub enum RunSeed<'a> {
     /// A slot of the schedule.
     Slot(Timestamp),
-    /// A trigger: the client's key, or the command's sequence in decimal.
+    /// A trigger with the client's key.
     Trigger(&'a str),
+    /// A trigger without a key: the command's sequence.
+    Command(u64),
 }
 
 impl RunId {
     /// The id of a run of `job`: 48 bits of the instant's milliseconds, then bits of xxh3-128 over the
-    /// length-prefixed (namespace, job, incarnation, slot or key). For a trigger `at` is the command's
-    /// broker timestamp.
+    /// length-prefixed (namespace, job, incarnation, kind and value of the seed). For a trigger `at` is the
+    /// command's broker timestamp.
     #[must_use]
     pub fn derive(at: Timestamp, job: &JobId, incarnation: Incarnation, seed: RunSeed<'_>) -> Self {
         let incarnation = incarnation.0.to_be_bytes();
-        let slot;
+        let number;
         let (kind, seed): (&[u8], &[u8]) = match seed {
             RunSeed::Slot(at) => {
-                slot = at.as_millis().to_be_bytes();
-                (b"slot", &slot)
+                number = at.as_millis().to_be_bytes();
+                (b"slot", &number)
             }
             RunSeed::Trigger(key) => (b"trigger", key.as_bytes()),
+            RunSeed::Command(seq) => {
+                number = seq.to_be_bytes();
+                (b"command", &number)
+            }
         };
         let parts = [
             job.namespace.as_str().as_bytes(),
@@ -278,6 +284,12 @@ mod tests {
         let ids = [id("ab/c", "k"), id("a/bc", "k"), id("ab/c", "kk"), id("ab/c", "")];
         let distinct: std::collections::HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());
+    }
+
+    #[test]
+    fn a_key_that_reads_like_a_sequence_is_no_sequence() {
+        let id = |seed| RunId::derive(Timestamp::MIN, &job("a/b"), Incarnation(1), seed);
+        assert_ne!(id(RunSeed::Trigger("7")), id(RunSeed::Command(7)));
     }
 
     #[test]

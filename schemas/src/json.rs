@@ -79,6 +79,13 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Reads an optional field that is there: `null` is JSON too, and is kept.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
 impl schemars::JsonSchema for Json {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Json".into()

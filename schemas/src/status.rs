@@ -89,7 +89,9 @@ pub struct ExecutorStatus {
 }
 
 /// What an executor counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct ExecutorCounters {
     /// Attempts begun.
     pub started: u64,

@@ -3,7 +3,7 @@
 //! Invariant: [`settle`] leaves nothing undecided, so the checker may ask for an outcome of every slot and a
 //! result of every run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -16,9 +16,9 @@ use cronstream_schemas::time::Timestamp;
 
 use crate::checker::{Held, Terms, check};
 use crate::client::Client;
-use crate::history::Stored;
+use crate::history::{History, Mark, Stored};
 use crate::record::Record;
-use crate::world::{World, newest_cursor, now};
+use crate::world::{World, cursors, newest_cursor, now};
 
 /// The tickers of a crew.
 pub const TICKERS: [&str; 3] = ["t1", "t2", "t3"];
@@ -35,7 +35,7 @@ const MAX_CLOCK_ERROR: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When something of it does not come up in time.
-pub async fn muster(world: &mut World) -> Result<Vec<JobId>> {
+pub async fn muster(world: &mut World, task: &str) -> Result<Vec<JobId>> {
     for node in TICKERS {
         world.ticker(node, &[])?;
     }
@@ -43,11 +43,14 @@ pub async fn muster(world: &mut World) -> Result<Vec<JobId>> {
         world.executor(node, "default", 32)?;
     }
     world.led().await?;
+    let definition = format!(
+        r#"{{"task":"{task}","schedule":{{"every":"1s"}},"overlap":"allow","max_attempts":10}}"#
+    );
     let client = Client::new(&world.urls());
     let mut jobs = Vec::with_capacity(JOBS);
     for number in 0..JOBS {
         let job: JobId = format!("crew/j{number}").parse()?;
-        client.change(world.recorder(), Verb::Define, &job, DEFINITION).await?;
+        client.change(world.recorder(), Verb::Define, &job, &definition).await?;
         jobs.push(job);
     }
     let begun = now();
@@ -56,8 +59,6 @@ pub async fn muster(world: &mut World) -> Result<Vec<JobId>> {
     }
     Ok(jobs)
 }
-
-const DEFINITION: &str = r#"{"task":"effect","schedule":{"every":"1s"},"overlap":"allow","timeout":"20s","max_attempts":10}"#;
 
 /// Waits for a fire of a slot after an instant.
 ///
@@ -136,6 +137,26 @@ pub async fn succeeded(world: &World, reign: &Reign, within: Duration) -> Result
     Ok(last)
 }
 
+/// Waits until another term has begun in each partition of a reign, and returns when the last of them did.
+///
+/// # Errors
+/// When one has not in time.
+pub async fn taken_over(world: &World, reign: &Reign, within: Duration) -> Result<Timestamp> {
+    let mut last = Timestamp::MIN;
+    for (partition, epoch) in &reign.partitions {
+        let what = format!("a new leader of partition {} after {}", partition.0, reign.node);
+        let first = |record: &Record| {
+            cursors(record)
+                .filter(|(_, cursor)| cursor.partition == *partition)
+                .take_while(|(_, cursor)| cursor.epoch > *epoch)
+                .last()
+                .map(|(stored, _)| stored.at)
+        };
+        last = last.max(world.recorder().until(&what, within, first).await?);
+    }
+    Ok(last)
+}
+
 /// Waits until a node leads again what it led.
 ///
 /// # Errors
@@ -178,11 +199,70 @@ fn unfinished(record: &Record) -> BTreeSet<ShardId> {
     shards
 }
 
+/// How much a history tells.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence {
+    /// First fires of slots and triggers.
+    pub fired: usize,
+    /// The longest time from a slot to its first fire.
+    pub latest: Duration,
+    /// Events of slots that did not fire.
+    pub skipped: usize,
+    /// Fires beyond the first of a shard.
+    pub retries: usize,
+    /// Changes of a leader.
+    pub takeovers: usize,
+    /// Broken connections.
+    pub breaks: usize,
+    /// Attempts that began, as their tasks tell it.
+    pub attempts: usize,
+}
+
+impl Evidence {
+    fn of(history: &History) -> Self {
+        let mut evidence = Self {
+            fired: 0,
+            latest: Duration::ZERO,
+            skipped: 0,
+            retries: 0,
+            takeovers: 0,
+            breaks: history.breaks.len(),
+            attempts: history.effects.iter().filter(|it| it.mark == Mark::Start).count(),
+        };
+        let mut epochs = BTreeMap::new();
+        for stored in &history.log {
+            match &stored.event {
+                LogEvent::Fired(fired) if fired.fire_no == 1 => {
+                    evidence.fired += 1;
+                    evidence.latest = evidence.latest.max(stored.at.since(fired.scheduled_at));
+                }
+                LogEvent::Fired(_) => evidence.retries += 1,
+                LogEvent::Skipped(_) => evidence.skipped += 1,
+                LogEvent::Cursor(cursor) => {
+                    let before = epochs.insert(cursor.partition, cursor.epoch);
+                    let changed = before.is_some_and(|before| before != cursor.epoch);
+                    evidence.takeovers += usize::from(changed);
+                }
+                LogEvent::JobDefined(_)
+                | LogEvent::JobPaused(_)
+                | LogEvent::JobResumed(_)
+                | LogEvent::JobDeleted(_)
+                | LogEvent::JobRevised(_)
+                | LogEvent::Held(_)
+                | LogEvent::HeldEnded(_)
+                | LogEvent::Rejected(_)
+                | LogEvent::Meta(_) => {}
+            }
+        }
+        evidence
+    }
+}
+
 /// Settles, reads the history, and holds it against every guarantee.
 ///
 /// # Errors
 /// The violations, or why nothing was tested.
-pub async fn judge(world: &World, jobs: &[JobId], faults_since: Timestamp) -> Result<()> {
+pub async fn judge(world: &World, jobs: &[JobId], faults_since: Timestamp) -> Result<Evidence> {
     settle(world, jobs).await?;
     let terms = Terms {
         through: now(),
@@ -192,7 +272,8 @@ pub async fn judge(world: &World, jobs: &[JobId], faults_since: Timestamp) -> Re
     };
     let history = world.history().await?;
     ensure!(!history.effects.is_empty(), "no task has left an effect");
-    check(&history, &terms).passed()
+    check(&history, &terms).passed()?;
+    Ok(Evidence::of(&history))
 }
 
 /// The middle one of some durations.

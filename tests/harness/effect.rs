@@ -12,8 +12,8 @@ use crate::history::{Effect, Mark};
 
 /// The name that definitions call the task by.
 pub const TASK: &str = "effect";
-/// A task that no tasks file knows.
-pub const UNKNOWN_TASK: &str = "nobody-knows-it";
+/// The same task, which takes 300 ms, so that faults meet it at work.
+pub const WORKING_TASK: &str = "working";
 
 /// The script: `sh effect.sh FILE SECONDS STATUS` works for so long and exits with that status.
 const SCRIPT: &str = r#"mark() {
@@ -33,7 +33,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Writes script and tasks file into `dir`. The tasks are [`TASK`], `slow` (works 3 s) and `failing`.
+    /// Writes script and tasks file into `dir`. The tasks are [`TASK`] and [`WORKING_TASK`].
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -42,9 +42,9 @@ impl Effects {
         std::fs::write(effects.script(), SCRIPT)?;
         std::fs::write(effects.file(), "")?;
         let mut tasks = String::new();
-        for (name, seconds, exit) in [(TASK, "0", "0"), ("slow", "3", "0"), ("failing", "0", "1")] {
+        for (name, seconds) in [(TASK, "0"), (WORKING_TASK, "0.3")] {
             let (script, file) = (effects.script(), effects.file());
-            let argv = ["/bin/sh", path(&script)?, path(&file)?, seconds, exit];
+            let argv = ["/bin/sh", path(&script)?, path(&file)?, seconds, "0"];
             tasks.push_str(&format!("[tasks.{name}]\ncommand = {argv:?}\n\n"));
         }
         std::fs::write(effects.tasks(), tasks)?;
@@ -70,7 +70,9 @@ impl Effects {
     /// # Errors
     /// When a line is not what the script writes.
     pub fn read(&self) -> Result<Vec<Effect>> {
-        let text = std::fs::read_to_string(self.file())?;
+        let file = self.file();
+        let text = std::fs::read_to_string(&file);
+        let text = text.with_context(|| format!("read {}", file.display()))?;
         text.lines().map(|line| parse(line).with_context(|| format!("effect {line:?}"))).collect()
     }
 }

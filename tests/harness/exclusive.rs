@@ -3,6 +3,7 @@
 //! Invariant: at most one process on this machine holds an [`Exclusive`], and a process that dies lets go of it.
 
 use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -18,7 +19,10 @@ impl Exclusive {
     /// # Errors
     /// When the lock file cannot be opened.
     pub async fn acquire() -> Result<Self> {
-        let path = std::env::temp_dir().join("cronstream-tests.lock");
+        Self::acquire_at(std::env::temp_dir().join("cronstream-tests.lock")).await
+    }
+
+    async fn acquire_at(path: PathBuf) -> Result<Self> {
         let locked = tokio::task::spawn_blocking(move || {
             let file = OpenOptions::new()
                 .create(true)
@@ -30,5 +34,22 @@ impl Exclusive {
             anyhow::Ok(file)
         });
         Ok(Self { _file: locked.await?? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_second_waits_for_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = Exclusive::acquire_at(path.clone()).await.unwrap();
+        let second = tokio::spawn(Exclusive::acquire_at(path.clone()));
+        let other = OpenOptions::new().write(true).open(&path).unwrap();
+        assert!(matches!(other.try_lock(), Err(std::fs::TryLockError::WouldBlock)));
+        drop(first);
+        second.await.unwrap().unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here goes through the code under test but the calendar and the wire types: tests publish and read as a
 //! foreign client does.
 
+pub mod backup;
 pub mod checker;
 pub mod client;
 pub mod crew;

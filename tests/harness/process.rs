@@ -144,13 +144,16 @@ pub fn tail(log: &Path) -> String {
 }
 
 fn launch(program: &Path, args: &[OsString], log: &Path) -> Result<Child> {
-    let file = OpenOptions::new().create(true).append(true).open(log)?;
+    let file = OpenOptions::new().create(true).append(true).open(log);
+    let file = file.with_context(|| format!("open {}", log.display()))?;
+    // What a killed process leaves behind goes with the test's folder.
+    let folder = log.parent().context("a log without a folder")?;
     Command::new(program)
         .args(args)
+        .env("TMPDIR", folder)
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
-        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .with_context(|| format!("start {}", program.display()))

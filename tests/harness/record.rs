@@ -78,8 +78,10 @@ impl Record {
         self.seen.get(&stream).copied().unwrap_or(0)
     }
 
-    fn add(&mut self, stream: Stream, entry: Entry) {
+    fn add(&mut self, stream: Stream, mut entry: Entry) {
         let sequence = entry.sequence;
+        // It names the consumer, and no two readings have the same.
+        entry.message.reply = None;
         self.seen.insert(stream, sequence);
         let unreadable = match stream {
             Stream::Commands => {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Error, Result, bail, ensure};
@@ -14,10 +15,13 @@ use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 use cronstream_server::{Cluster, Server, ServerConfig};
+use serde_json::Value;
 use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
 
 use crate::effect::Effects;
-use crate::history::History;
+use crate::history::{History, Stored};
 use crate::process::{Process, program, tail};
 use crate::record::{Record, Recorder};
 
@@ -191,6 +195,63 @@ impl World {
         self.spawn(node, args)
     }
 
+    /// Starts a verb that runs until it is stopped, which reaches the brokers by these addresses.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn serve(
+        &mut self,
+        node: &str,
+        verb: &str,
+        urls: &[String],
+        options: &[&str],
+    ) -> Result<()> {
+        let mut args = self.command(verb, urls);
+        args.extend(["--node", node].iter().chain(options).map(OsString::from));
+        self.spawn(node, args)
+    }
+
+    /// Starts a ticker as a process of this name, which need not be its node's, by another copy of the program where
+    /// one is given.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn ticker_as(
+        &mut self,
+        process: &str,
+        node: &str,
+        program: Option<&Path>,
+        options: &[&str],
+    ) -> Result<()> {
+        let mut args = self.command("ticker", &self.urls());
+        args.extend(["--node", node].iter().chain(options).map(OsString::from));
+        let program = program.unwrap_or(&self.program).to_owned();
+        self.spawn_by(&program, process, args)
+    }
+
+    /// Runs a verb of the command line to its end and returns what it printed and how it ended.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn call(&self, verb: &str, options: &[&str]) -> Result<Output> {
+        let mut args = self.command(verb, &self.urls());
+        args.extend(options.iter().map(OsString::from));
+        let called = Command::new(&self.program).args(args).kill_on_drop(true).output();
+        Ok(timeout(START_MAX, called).await.with_context(|| format!("{verb} hangs"))??)
+    }
+
+    /// Runs a verb of the command line to its end and returns the JSON it prints.
+    ///
+    /// # Errors
+    /// When it fails, prints something else, or does not end in time.
+    pub async fn ask(&self, verb: &str, options: &[&str]) -> Result<Value> {
+        let options: Vec<&str> = ["--json"].iter().chain(options).copied().collect();
+        let output = self.call(verb, &options).await?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`cronstream {verb}` failed: {errors}");
+        serde_json::from_slice(&output.stdout).with_context(|| format!("the answer of {verb}"))
+    }
+
     /// A process by the name it was started under.
     ///
     /// # Errors
@@ -206,21 +267,32 @@ impl World {
     pub fn set_clock(&self, node: &str, ahead_ms: i64) -> Result<()> {
         // A reader sees the old number or the new one, never half of it.
         let new = self.path(&format!("{node}.clock.new"));
-        std::fs::write(&new, ahead_ms.to_string())?;
-        Ok(std::fs::rename(new, self.clock(node))?)
+        std::fs::write(&new, ahead_ms.to_string())
+            .and_then(|()| std::fs::rename(&new, self.clock(node)))
+            .with_context(|| format!("write {}", new.display()))
     }
 
     /// Waits until every partition has a leader.
     ///
     /// # Errors
-    /// When one has none in time.
-    pub async fn led(&self) -> Result<()> {
+    /// When one has none in time, or a process ends meanwhile.
+    pub async fn led(&mut self) -> Result<()> {
+        const LOOK: Duration = Duration::from_millis(500);
         let partitions = self.setup.partitions;
         let led = |record: &Record| {
             let all = (0..partitions).all(|p| newest_cursor(record, Partition(p)).is_some());
             all.then_some(())
         };
-        self.recorder.until("a leader for every partition", START_MAX, led).await
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            let looked = self.recorder.until("a leader for every partition", LOOK, led).await;
+            if looked.is_ok() || Instant::now() >= deadline {
+                return looked;
+            }
+            for (node, process) in &mut self.processes {
+                ensure!(process.is_running()?, "{node} has ended");
+            }
+        }
     }
 
     /// The node that wrote the newest cursor of a partition.
@@ -308,10 +380,14 @@ impl World {
     }
 
     fn spawn(&mut self, node: &str, args: Vec<OsString>) -> Result<()> {
+        self.spawn_by(&self.program.clone(), node, args)
+    }
+
+    fn spawn_by(&mut self, program: &Path, node: &str, args: Vec<OsString>) -> Result<()> {
         if self.processes.contains_key(node) {
             bail!("{node} is started already");
         }
-        let process = Process::spawn(&self.program, args, self.log(node))?;
+        let process = Process::spawn(program, args, self.log(node))?;
         self.processes.insert(node.to_owned(), process);
         Ok(())
     }
@@ -368,10 +444,14 @@ fn tell(report: &str) {
 /// The newest cursor of a partition.
 #[must_use]
 pub fn newest_cursor(record: &Record, partition: Partition) -> Option<&Cursor> {
-    record.log.values().rev().find_map(|stored| match &stored.event {
-        LogEvent::Cursor(cursor) if cursor.partition == partition => Some(cursor),
-        LogEvent::Cursor(_)
-        | LogEvent::JobDefined(_)
+    cursors(record).map(|(_, cursor)| cursor).find(|cursor| cursor.partition == partition)
+}
+
+/// The cursors of a record, newest first.
+pub fn cursors(record: &Record) -> impl Iterator<Item = (&Stored<LogEvent>, &Cursor)> {
+    record.log.values().rev().filter_map(|stored| match &stored.event {
+        LogEvent::Cursor(cursor) => Some((stored, cursor)),
+        LogEvent::JobDefined(_)
         | LogEvent::JobPaused(_)
         | LogEvent::JobResumed(_)
         | LogEvent::JobDeleted(_)

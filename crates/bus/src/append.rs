@@ -1,4 +1,5 @@
-//! Compare-and-set appends: a message is stored only if the last one on its subject is the one expected.
+//! Compare-and-set appends: a message is stored only if the last one on its subject is the one
+//! expected.
 
 use bytes::Bytes;
 
@@ -33,8 +34,8 @@ pub enum AppendAnswer {
         /// The sequence of the message, or of the group's last.
         seq: u64,
     },
-    /// Another message stands there, or an id is known: read the last one. A lost answer to an earlier send of the
-    /// same append looks the same. Nothing of this send is stored.
+    /// Another message stands there, or an id is known: read the last one. A lost answer to an
+    /// earlier send of the same append looks the same. Nothing of this send is stored.
     Conflict,
     /// No answer, or the connection broke: read the last one.
     Unknown,
@@ -48,7 +49,8 @@ pub enum AppendAnswer {
         /// The subject.
         subject: String,
     },
-    /// The server could not store it for a reason that will not pass by itself, such as a full disk.
+    /// The server could not store it for a reason that will not pass by itself, such as a full
+    /// disk.
     Failed {
         /// JetStream's error code.
         code: u64,
@@ -97,8 +99,8 @@ impl Bus {
         Ok(self.store(&subject, headers, payload).await?.into())
     }
 
-    /// Stores a group of messages of one stream, on different subjects, if each of them stands where expected; or none
-    /// of them.
+    /// Stores a group of messages of one stream, on different subjects, if each of them stands
+    /// where expected; or none of them.
     ///
     /// # Errors
     /// When the group is empty, too large, or cannot be sent at all.

@@ -4,7 +4,8 @@
 //! [ event … event ]  +  cursor { expects the cursor before it, replaces it, is kept for ever }
 //! ```
 //!
-//! A leader whose cursor is stale adds nothing: the server refuses the batch. One batch of a partition may be in flight.
+//! A leader whose cursor is stale adds nothing: the server refuses the batch. One batch of a
+//! partition may be in flight.
 
 use crate::connect::Bus;
 use crate::error::Error;
@@ -21,7 +22,8 @@ pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 pub struct Batch {
     /// The events, in order.
     pub messages: Vec<OutMessage>,
-    /// The cursor; it is stored last, rolled up and without an end of life whatever its own fields say.
+    /// The cursor; it is stored last, rolled up and without an end of life whatever its own fields
+    /// say.
     pub cursor: OutMessage,
     /// The sequence of the cursor before it, 0 when there is none.
     pub cursor_expected_seq: u64,
@@ -35,8 +37,8 @@ pub enum CommitAnswer {
         /// The cursor's sequence.
         last_seq: u64,
     },
-    /// Refused as out of turn, or because an id in it is known: read the cursor back. A lost answer to an earlier
-    /// send of the same batch looks the same.
+    /// Refused as out of turn, or because an id in it is known: read the cursor back. A lost answer
+    /// to an earlier send of the same batch looks the same.
     Refused {
         /// 10071, 10164 or 10201.
         code: u64,
@@ -55,7 +57,8 @@ pub enum CommitAnswer {
         /// The subject.
         subject: String,
     },
-    /// The server could not store it for a reason that will not pass by itself, such as a full disk.
+    /// The server could not store it for a reason that will not pass by itself, such as a full
+    /// disk.
     Failed {
         /// JetStream's error code.
         code: u64,
@@ -110,7 +113,8 @@ impl From<Outcome> for CommitAnswer {
 }
 
 impl Bus {
-    /// Sends a batch. Sending the same batch again is safe: it takes a new batch id, and its cursor admits it once.
+    /// Sends a batch. Sending the same batch again is safe: it takes a new batch id, and its cursor
+    /// admits it once.
     ///
     /// # Errors
     /// When the batch breaks a limit or has a header that may not be sent; then nothing was sent.

@@ -1,7 +1,7 @@
 //! The connection: one client for a process, cheap to clone.
 //!
-//! Every request goes through [`Bus::exchange`], which is bounded in time, sends nothing while there is no
-//! connection, and tells a denied request from a lost one.
+//! Every request goes through [`Bus::exchange`], which is bounded in time, sends nothing while
+//! there is no connection, and tells a denied request from a lost one.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +28,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const EVENTS_KEPT: usize = 256;
 /// So many requests without an answer in a row make the bus try another server.
 const TIMEOUTS_BEFORE_MOVE: u32 = 3;
-/// So long without any answer, while the server says "not available", makes the bus try another server; longer than an
-/// election (4 to 9 s).
+/// So long without any answer, while the server says "not available", makes the bus try another
+/// server; longer than an election (4 to 9 s).
 const UNAVAILABLE_BEFORE_MOVE: Duration = Duration::from_secs(12);
 /// Requests that time out together count once: the next one counts after this long.
 const TIMEOUTS_APART: Duration = Duration::from_secs(1);
@@ -39,7 +39,8 @@ const MOVES_APART: Duration = Duration::from_secs(10);
 /// How to reach the broker, and as whom.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
-    /// Server addresses, `nats://[user:password@]host:port`; one is enough, the others of a cluster are learnt.
+    /// Server addresses, `nats://[user:password@]host:port`; one is enough, the others of a cluster
+    /// are learnt.
     pub servers: Vec<String>,
     /// A credentials file (`.creds`).
     pub creds: Option<PathBuf>,
@@ -237,7 +238,8 @@ impl Bus {
         self.inner.shared.connects.subscribe()
     }
 
-    /// Leaves the present server for another one of the list; with one server alone, connects to it again.
+    /// Leaves the present server for another one of the list; with one server alone, connects to it
+    /// again.
     pub async fn force_reconnect(&self) {
         self.move_on("asked to").await;
     }

@@ -38,7 +38,10 @@ pub enum Error {
         what: String,
     },
     /// The server lacks features that Cronstream stands on.
-    #[error("nats-server {version} lacks {}: use 2.14 or newer with jetstream", missing.join(", "))]
+    #[error(
+        "nats-server {version} lacks {}: use 2.12.1 or newer with jetstream",
+        missing.join(", ")
+    )]
     Unsupported {
         /// The server's version.
         version: String,

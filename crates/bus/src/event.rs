@@ -1,7 +1,7 @@
 //! What happens to the connection, told to whoever listens.
 //!
-//! A permission denial is told by the server beside the conversation, never as the answer of the call that caused
-//! it: without these events such a call only times out.
+//! A permission denial is told by the server beside the conversation, never as the answer of the
+//! call that caused it: without these events such a call only times out.
 
 use async_nats::{Event, ServerError};
 

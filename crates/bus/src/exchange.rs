@@ -1,7 +1,7 @@
 //! One request and its answer, on any subject; JetStream's API on top of it.
 //!
-//! The bus speaks JetStream's documented JSON itself, on the plain NATS client: publishing needs headers, error codes and
-//! certainty about what was sent that a higher layer hides.
+//! The bus speaks JetStream's documented JSON itself, on the plain NATS client: publishing needs
+//! headers, error codes and certainty about what was sent that a higher layer hides.
 
 use std::time::Duration;
 
@@ -139,8 +139,8 @@ impl Bus {
         }
     }
 
-    /// Resolves when the connection breaks or a subject that concerns the caller is denied. Listens from the call on,
-    /// not from the first poll.
+    /// Resolves when the connection breaks or a subject that concerns the caller is denied. Listens
+    /// from the call on, not from the first poll.
     pub(crate) fn broken(&self, concerns: impl Fn(&str) -> bool) -> impl Future<Output = Failure> {
         let mut events = self.events();
         let inbox = self.inner.inbox_prefix.clone();

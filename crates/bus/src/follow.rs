@@ -1,5 +1,5 @@
-//! Replay then follow: everything a stream holds from a place on, then everything it gets, for as long as the handle
-//! lives.
+//! Replay then follow: everything a stream holds from a place on, then everything it gets, for as
+//! long as the handle lives.
 //!
 //! ```text
 //!            ┌────────── back-off ◄── lost, failed ──┐
@@ -8,16 +8,18 @@
 //!                             └─ other stream, shorter, or a gap ─► Reset
 //! ```
 //!
-//! Invariants: a message is given once, in the order of its sequence; `CaughtUp { through }` is proven by the stream's leader,
-//! not by the replica that delivers; nothing that a foreign client stored can stop the flow. The last one needs the careful
-//! steps: a header that the client cannot read ends its connection, so after each loss the next message is read by the one
-//! way that cannot break, and more of them when losses follow each other.
+//! Invariants: a message is given once, in the order of its sequence; `CaughtUp { through }` is
+//! proven by the stream's leader, not by the replica that delivers; nothing that a foreign client
+//! stored can stop the flow. The last one needs the careful steps: a header that the client cannot
+//! read ends its connection, so after each loss the next message is read by the one way that cannot
+//! break, and more of them when losses follow each other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
 use crate::connect::Bus;
 use crate::error::Error;
@@ -42,7 +44,8 @@ const CAREFUL_MAX: u32 = 256;
 pub enum From {
     /// At the oldest message there is.
     Oldest,
-    /// At a sequence. When the stream does not reach back to it, the first event is a [`FollowEvent::Reset`].
+    /// At a sequence. When the stream does not reach back to it, the first event is a
+    /// [`FollowEvent::Reset`].
     Sequence(u64),
     /// With the last message of each subject.
     LastPerSubject,
@@ -64,14 +67,15 @@ pub struct FollowOptions {
 pub enum FollowEvent {
     /// Messages, in order; never empty.
     Messages(Vec<StoredMessage>),
-    /// Every matching message up to this sequence of the stream has been given. Told when the head that stood at the
-    /// beginning, or at a new beginning after a loss, is reached; on [`Follow::confirm`]; and every 10 s of silence.
+    /// Every matching message up to this sequence of the stream has been given. Told when the head
+    /// that stood at the beginning, or at a new beginning after a loss, is reached; on
+    /// [`Follow::confirm`]; and every 10 s of silence.
     CaughtUp {
         /// The sequence.
         through: u64,
     },
-    /// The stream is another one, has become shorter, or has lost messages that were not given yet. What follows is a replay
-    /// from its beginning.
+    /// The stream is another one, has become shorter, or has lost messages that were not given yet.
+    /// What follows is a replay from its beginning.
     Reset {
         /// Its first sequence now.
         first_seq: u64,
@@ -87,12 +91,21 @@ pub enum FollowEvent {
 pub struct Follow {
     events: mpsc::Receiver<FollowEvent>,
     confirm: Arc<Notify>,
+    supervisor: JoinHandle<()>,
 }
 
 impl Follow {
-    /// The next event; `None` only when the runtime ends. May be dropped and called again without loss.
+    /// The next event; `None` only when the runtime ends. May be dropped and called again without
+    /// loss.
     pub async fn next(&mut self) -> Option<FollowEvent> {
         self.events.recv().await
+    }
+
+    /// Ends the following and waits until the consumer is removed, for a process that is about to end.
+    pub async fn close(self) {
+        drop(self.events);
+        // It fails only when the runtime ends, and nothing can be waited for then.
+        self.supervisor.await.ok();
     }
 
     /// Asks for a `CaughtUp` through the head that the stream's leader has now.
@@ -119,8 +132,8 @@ impl Bus {
             careful: 0,
             consumer: None,
         };
-        tokio::spawn(supervisor.run());
-        Ok(Follow { events, confirm })
+        let supervisor = tokio::spawn(supervisor.run());
+        Ok(Follow { events, confirm, supervisor })
     }
 }
 

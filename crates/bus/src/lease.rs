@@ -1,7 +1,8 @@
 //! Lease keys: plain writes with an expectation, on a bucket whose age limit is the lease's life.
 //!
-//! Invariant: no write carries a TTL of its own. A per-key TTL would be lost by the first renewal and make the key immortal;
-//! the bucket's age limit holds for every value. Reads come from the stream's leader.
+//! Invariant: no write carries a TTL of its own. A per-key TTL would be lost by the first renewal
+//! and make the key immortal; the bucket's age limit holds for every value. Reads come from the
+//! stream's leader.
 
 use std::time::Duration;
 
@@ -87,7 +88,8 @@ pub struct Lease {
 /// What happens to the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// A view built so far may miss something: begin with an empty one. The first event of every watch.
+    /// A view built so far may miss something: begin with an empty one. The first event of every
+    /// watch.
     Restarted,
     /// A key has a value.
     Put {
@@ -118,7 +120,8 @@ pub struct LeaseWatch {
 }
 
 impl LeaseWatch {
-    /// The next event; `None` only when the runtime ends. May be dropped and called again without loss.
+    /// The next event; `None` only when the runtime ends. May be dropped and called again without
+    /// loss.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await
     }
@@ -239,7 +242,8 @@ impl Bus {
         }
     }
 
-    /// Watches the leases: those that stand, then what happens to them, for as long as the handle lives.
+    /// Watches the leases: those that stand, then what happens to them, for as long as the handle
+    /// lives.
     #[must_use]
     pub fn watch_leases(&self) -> LeaseWatch {
         let (tx, events) = mpsc::channel(WATCH_QUEUE);

@@ -1,4 +1,5 @@
-//! The bus: everything Cronstream says to NATS and hears from it. The only crate that names the client library.
+//! The bus: everything Cronstream says to NATS and hears from it. The only crate that names the
+//! client library.
 //!
 //! ```text
 //!   topology, probe     the streams and the bucket, and whether the server can do it
@@ -9,8 +10,8 @@
 //!   service             a node's status
 //! ```
 //!
-//! Invariants: messages go in and out raw, their meaning is the callers'; every operation is bounded in time; an answer says
-//! whether something was done, was not done, or cannot be known.
+//! Invariants: messages go in and out raw, their meaning is the callers'; every operation is
+//! bounded in time; an answer says whether something was done, was not done, or cannot be known.
 
 mod append;
 mod batch;
@@ -26,6 +27,7 @@ mod probe;
 mod publish;
 mod pull;
 mod read;
+mod respond;
 mod ring;
 mod service;
 mod session;
@@ -45,6 +47,7 @@ pub use probe::Capabilities;
 pub use publish::Inbox;
 pub use pull::{Delivery, FETCH_EXPIRES_MAX, FETCH_MAX, Queue, QueueState};
 pub use read::StreamState;
+pub use respond::{Request, Requests};
 pub use service::{NODES_MAX, NodeStatus, Release, Releases, ServiceInfo, Serving};
 pub use settings::SERVER_CONF;
 pub use topology::{Change, InitOptions, InitReport, Topology};

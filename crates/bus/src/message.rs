@@ -1,7 +1,7 @@
 //! Messages as they are sent and as they are stored.
 //!
-//! Invariant: headers that begin with `Nats-` are instructions to the server and are written by this crate alone, so
-//! no caller can express `Nats-Rollup: all`, which would wipe a stream.
+//! Invariant: headers that begin with `Nats-` are instructions to the server and are written by
+//! this crate alone, so no caller can express `Nats-Rollup: all`, which would wipe a stream.
 
 use std::time::Duration;
 

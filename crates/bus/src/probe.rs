@@ -1,4 +1,9 @@
-//! Whether a server can do what Cronstream stands on, tried out on a scratch stream of this account.
+//! Whether a server can do what Cronstream stands on, tried out on a scratch stream of this
+//! account.
+//!
+//! The oldest server that passes is 2.12.1; 2.12.0 refuses batches whose messages have ids.
+
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -7,6 +12,13 @@ use crate::connect::Bus;
 use crate::error::Error;
 use crate::exchange::code;
 use crate::message::{OutMessage, Ttl};
+use crate::settings::nanos;
+use crate::topology::patiently;
+
+/// How long the trial waits for a cluster that is still forming.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long messages of the scratch stream live, should it not be removed.
+const SCRATCH_LIFE: Duration = Duration::from_secs(60);
 
 /// What was tried and what failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +44,8 @@ impl Capabilities {
 }
 
 impl Bus {
-    /// Tries atomic batches with a fence, rollup, per-message TTL and message ids, on a stream made for it and
-    /// removed afterwards.
+    /// Tries atomic batches with a fence, rollup, per-message TTL and message ids, on a stream made
+    /// for it and removed afterwards.
     ///
     /// # Errors
     /// When the trial itself cannot be made, such as for lack of permission.
@@ -44,14 +56,22 @@ impl Bus {
         let root = format!("{}.probe.{id}", self.names().prefix());
         let config = json!({
             "name": stream, "subjects": [format!("{root}.>")], "storage": "file",
-            "num_replicas": 1, "max_age": 60_000_000_000_u64, "duplicate_window": 60_000_000_000_u64,
-            "allow_atomic": true, "allow_rollup_hdrs": true, "allow_msg_ttl": true, "allow_direct": true,
+            "num_replicas": 1, "max_age": nanos(SCRATCH_LIFE), "duplicate_window": nanos(SCRATCH_LIFE),
+            "allow_atomic": true, "allow_rollup_hdrs": true, "allow_msg_ttl": true,
+            "allow_direct": true,
         });
-        let created = self.api::<Value>(&format!("STREAM.CREATE.{stream}"), &config).await;
-        let missing = match created {
+        // A server that says it has no JetStream may still be in a cluster that has; a forming
+        // cluster has it soon.
+        let has_jetstream = self.inner.client.try_server_info().is_some_and(|info| info.jetstream);
+        let patience = if has_jetstream { PATIENCE } else { Duration::ZERO };
+        let deadline = Instant::now() + patience;
+        let create = format!("STREAM.CREATE.{stream}");
+        let missing = match patiently(deadline, || self.api::<Value>(&create, &config)).await {
             Ok(info) => {
                 let missing = self.try_out(&stream, &root, &info).await;
-                self.api::<Value>(&format!("STREAM.DELETE.{stream}"), &json!({})).await?;
+                let (delete, body) = (format!("STREAM.DELETE.{stream}"), json!({}));
+                let deadline = Instant::now() + PATIENCE;
+                patiently(deadline, || self.api::<Value>(&delete, &body)).await?;
                 missing?
             }
             Err(Error::Unavailable { .. }) => vec!["jetstream"],
@@ -88,23 +108,40 @@ impl Bus {
                 cursor_expected_seq: expected,
             }
         };
-        if self.commit(&batch("a", 0)).await? != (CommitAnswer::Stored { last_seq: 2 }) {
+        if self.settle(&batch("a", 0)).await? != (CommitAnswer::Stored { last_seq: 2 }) {
             missing.push("fenced atomic batches with message ids");
             return Ok(missing);
         }
-        let stale = self.commit(&batch("b", 0)).await?;
+        let stale = self.settle(&batch("b", 0)).await?;
         if !matches!(stale, CommitAnswer::Refused { code: code::WRONG_LAST_SEQ, .. }) {
             missing.push("refusal of a stale fence");
         }
-        let known = self.commit(&batch("a", 2)).await?;
+        let known = self.settle(&batch("a", 2)).await?;
         if !matches!(known, CommitAnswer::Refused { code: code::BATCH_DUPLICATE, .. }) {
             missing.push("refusal of known message ids in a batch");
         }
-        let next = self.commit(&batch("c", 2)).await?;
+        let next = self.settle(&batch("c", 2)).await?;
         let rolled_up = self.by_seq(stream, 2).await?.is_none();
         if !matches!(next, CommitAnswer::Stored { .. }) || !rolled_up {
             missing.push("rollup in a batch");
         }
         Ok(missing)
+    }
+
+    /// Commits, and waits for a scratch stream that has no leader yet.
+    async fn settle(&self, batch: &Batch) -> Result<CommitAnswer, Error> {
+        let what = || batch.cursor.subject.clone();
+        let answer = patiently(Instant::now() + PATIENCE, || async {
+            match self.commit(batch).await? {
+                CommitAnswer::Retry { .. } => Err(Error::Unavailable { what: what() }),
+                answer => Ok(answer),
+            }
+        })
+        .await?;
+        // A silent server is no reason to say what it cannot do.
+        if answer == CommitAnswer::Unknown {
+            return Err(Error::TimedOut { what: what() });
+        }
+        Ok(answer)
     }
 }

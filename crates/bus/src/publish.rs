@@ -1,6 +1,7 @@
 //! Publishing outside of batches: commands, core requests, verdicts.
 //!
-//! Invariant: everything that is stored passes through [`Bus::store`], so each answer is read the same way.
+//! Invariant: everything that is stored passes through [`Bus::store`], so each answer is read the
+//! same way.
 
 use std::time::Duration;
 
@@ -103,7 +104,8 @@ impl Bus {
     /// Publishes a command and gives its sequence in the stream of commands.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] leaves it unknown whether the command is stored; after every other error it is not.
+    /// [`Error::TimedOut`] leaves it unknown whether the command is stored; after every other error
+    /// it is not.
     pub async fn publish_command(
         &self,
         subject: &str,
@@ -124,7 +126,8 @@ impl Bus {
         }
     }
 
-    /// Asks whoever answers on a subject, outside of JetStream. The answer's sequence and time are zero.
+    /// Asks whoever answers on a subject, outside of JetStream. The answer's sequence and time are
+    /// zero.
     ///
     /// # Errors
     /// When nobody listens, the user may not ask, or no answer comes in time.

@@ -1,7 +1,7 @@
 //! The durable consumer of a queue, from which executors pull as many fires as they have room for.
 //!
-//! Invariant: a fetch asks once and reads until its pull is over; there is no background buffer, so no fire waits in a
-//! process that has no room for it.
+//! Invariant: a fetch asks once and reads until its pull is over; there is no background buffer, so
+//! no fire waits in a process that has no room for it.
 
 use std::time::Duration;
 
@@ -131,8 +131,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Up to `n` deliveries: those there are, at once; when there are none, it waits until `expires` for some. Empty when none
-    /// came, or when the connection or consumer was lost, which is made again: just fetch again.
+    /// Up to `n` deliveries: those there are, at once; when there are none, it waits until
+    /// `expires` for some. Empty when none came, or when the connection or consumer was lost, which
+    /// is made again: just fetch again.
     ///
     /// Dropped half-way, deliveries on their way come again after the ack wait.
     ///
@@ -229,7 +230,8 @@ fn is_passing(text: &str) -> bool {
 }
 
 impl Delivery {
-    /// Settles the message. It leaves this process with what is published next; when it is lost, the message comes again.
+    /// Settles the message. It leaves this process with what is published next; when it is lost,
+    /// the message comes again.
     ///
     /// # Errors
     /// When the connection is closed for good.

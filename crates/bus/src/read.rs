@@ -1,6 +1,7 @@
 //! Reading single messages and the state of a stream.
 //!
-//! What decides something is read from the stream's leader; a direct get may be answered by a replica that is behind.
+//! What decides something is read from the stream's leader; a direct get may be answered by a
+//! replica that is behind.
 
 use async_nats::HeaderMap;
 use base64::Engine;
@@ -135,7 +136,8 @@ impl Bus {
         self.get(stream, json!({ "seq": seq, "next_by_subj": filter.unwrap_or(">") })).await
     }
 
-    /// The last message on a subject, from any replica: it may be an older one, so only compare-and-set may build on it.
+    /// The last message on a subject, from any replica: it may be an older one, so only
+    /// compare-and-set may build on it.
     ///
     /// # Errors
     /// When the stream is not there or does not answer.
@@ -165,7 +167,8 @@ impl Bus {
         }
     }
 
-    /// Headers are base64 here, so none that a foreign client may have stored can break the connection.
+    /// Headers are base64 here, so none that a foreign client may have stored can break the
+    /// connection.
     async fn get(
         &self,
         stream: &str,

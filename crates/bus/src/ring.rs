@@ -33,7 +33,8 @@ impl Ring {
     }
 }
 
-/// How long to wait before the given attempt: doubling, with jitter so that clients do not come back as one.
+/// How long to wait before the given attempt: doubling, with jitter so that clients do not come
+/// back as one.
 pub(crate) fn reconnect_delay(attempt: usize) -> Duration {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     jitter(RECONNECT_DELAY.saturating_mul(1 << doublings).min(RECONNECT_DELAY_MAX))

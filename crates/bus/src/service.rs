@@ -1,4 +1,5 @@
-//! Every node answers as a NATS micro service: `nats micro ls` finds it, and `status` and `doctor` read it.
+//! Every node answers as a NATS micro service: `nats micro ls` finds it, and `status` and `doctor`
+//! read it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -133,7 +134,8 @@ impl Bus {
         Ok(Serving { service: Some(service), answers })
     }
 
-    /// The nodes of this installation that answer within the timeout; ends earlier when no more come.
+    /// The nodes of this installation that answer within the timeout; ends earlier when no more
+    /// come.
     ///
     /// # Errors
     /// When the question cannot be asked.

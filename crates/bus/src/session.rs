@@ -1,12 +1,15 @@
 //! One short-lived consumer and what it delivers, until anything is odd about it.
 //!
 //! ```text
-//!   create ─► pull ─► message … message ─► pull ─► …  any doubt ─► Lost   (the owner makes a new one behind the last message)
+//!   create ─► pull ─► message … message ─► pull ─► …
+//!      ▲                                any doubt │
+//!      └── the owner, behind the last message ◄── Lost
 //! ```
 //!
-//! Doubt is: a missing heartbeat, a gap in the consumer's own numbers, a new connection, or any status that is not the
-//! end of a pull. Pulls follow each other, one at a time, so what is on its way is bounded. The client's own batch reader
-//! loses its wake-up at an idle heartbeat, so pulls are read here.
+//! Doubt is: a missing heartbeat, a gap in the consumer's own numbers, a new connection, or any
+//! status that is not the end of a pull. Pulls follow each other, one at a time, so what is on its
+//! way is bounded. The client's own batch reader loses its wake-up at an idle heartbeat, so pulls
+//! are read here.
 
 use std::time::Duration;
 
@@ -87,8 +90,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<nanos>.<pending>`, or its newer form with
-    /// domain and account before the stream.
+    /// Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
+    /// seq>.<nanos>.<pending>`, or its newer form with domain and account before the stream.
     pub(crate) fn parse(reply: &str) -> Option<Self> {
         let rest = reply.strip_prefix("$JS.ACK.")?;
         let tokens: Vec<&str> = rest.split('.').collect();
@@ -243,7 +246,8 @@ impl Session {
         Some(Step::Message { message: stored(received, place), pending })
     }
 
-    /// A heartbeat tells the last number that was delivered: a higher one than ours means a lost message.
+    /// A heartbeat tells the last number that was delivered: a higher one than ours means a lost
+    /// message.
     fn read_heartbeat(&self, received: &Message) -> Option<Step> {
         let last = received.headers.as_ref()?.get("Nats-Last-Consumer")?.as_str();
         let last = last.parse::<u64>().ok()?;

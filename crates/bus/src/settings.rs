@@ -1,4 +1,5 @@
-//! The settings of nats-config/, embedded, with an installation's names in place of the default ones.
+//! The settings of nats-config/, embedded, with an installation's names in place of the default
+//! ones.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The streams and the bucket of an installation: made by `init`, checked by everyone else.
 //!
-//! Invariant: an installation's settings in `<prefix>.meta` are written once, by compare-and-set from nothing.
+//! Invariant: an installation's settings in `<prefix>.meta` are written once, by compare-and-set
+//! from nothing.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +67,8 @@ pub struct Topology {
 }
 
 impl Bus {
-    /// Makes or updates the streams and the bucket and stores the installation's settings if there are none.
+    /// Makes or updates the streams and the bucket and stores the installation's settings if there
+    /// are none.
     ///
     /// # Errors
     /// When the server refuses, or stays unavailable for 30 s.
@@ -166,7 +168,10 @@ impl Bus {
 }
 
 /// Tries again, until the deadline, while the broker is not there yet.
-async fn patiently<T, F>(deadline: Instant, mut attempt: impl FnMut() -> F) -> Result<T, Error>
+pub(crate) async fn patiently<T, F>(
+    deadline: Instant,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {

@@ -4,6 +4,7 @@
 //! first. It ends in a change of state, a run, or a `Rejected` with every fault; nothing else waits for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cronstream_schemas::command::{Cancel, Command, Trigger, Verb};
 use cronstream_schemas::definition::{Draft as Definition, JobDefinition, Overlap, Schedule};
@@ -96,6 +97,19 @@ impl Draft<'_> {
         }
     }
 
+    /// The last slot of `job` that is decided. Where its outcome has vanished with its lifetime, the position
+    /// tells of it.
+    fn last_decided(&self, id: &JobId) -> Timestamp {
+        let Some(job) = self.job(id) else { return Timestamp::MIN };
+        let passed = position::decided_through(&self.base.position(), id);
+        let is_passed = job.state.paused.is_none() && !self.changed.contains(id);
+        let slot = job
+            .plan
+            .filter(|_| is_passed)
+            .and_then(|plan| plan.prev(passed.plus(Duration::from_millis(1))));
+        job.decided_through.max(slot.unwrap_or(Timestamp::MIN))
+    }
+
     fn define(&mut self, command: &PendingCommand, job: &JobId, draft: Definition) -> Progress {
         let address = Some((Verb::Define, job));
         let current =
@@ -113,7 +127,7 @@ impl Draft<'_> {
         if self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        let decided = self.job(job).map_or(Timestamp::MIN, |job| job.decided_through);
+        let decided = self.last_decided(job);
         let state = JobState {
             job: job.clone(),
             revision: Revision(command.seq),
@@ -258,7 +272,7 @@ impl Draft<'_> {
         definition: Option<JobDefinition>,
         paused: Option<Timestamp>,
     ) -> JobState {
-        let decided = self.job(&state.job).map_or(command.at, |job| job.decided_through);
+        let decided = self.last_decided(&state.job);
         JobState {
             definition,
             paused,

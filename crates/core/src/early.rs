@@ -18,19 +18,25 @@ pub(crate) const EARLY_MAX: usize = 100_000;
 /// How long an event may wait for its fire: the two streams are read side by side, never this far apart.
 pub(crate) const EARLY_FOR: Duration = Duration::from_secs(60);
 
+/// How often a full table looks for what has waited too long: a look walks all of it.
+const PRUNE_EVERY: Duration = Duration::from_secs(1);
+
 /// The newest event of each shard whose fire is not folded yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Early {
     events: HashMap<ShardId, (JobId, LastEvent)>,
     bounded: bool,
     newest: Timestamp,
+    pruned: Timestamp,
 }
 
 impl Early {
     pub(crate) fn insert(&mut self, key: &RunKey, event: LastEvent) {
         self.newest = self.newest.max(event.at);
         if self.bounded && self.events.len() >= EARLY_MAX {
-            self.prune(self.newest);
+            if self.newest.since(self.pruned) >= PRUNE_EVERY {
+                self.prune(self.newest);
+            }
             if self.events.len() >= EARLY_MAX {
                 return;
             }
@@ -54,6 +60,7 @@ impl Early {
     /// Drops what has waited too long at `now`.
     pub(crate) fn prune(&mut self, now: Timestamp) {
         self.bounded = true;
+        self.pruned = now;
         self.events.retain(|_, (_, event)| now.since(event.at) < EARLY_FOR);
     }
 }
@@ -66,22 +73,27 @@ mod tests {
     use cronstream_schemas::event::Place;
     use cronstream_schemas::id::RunId;
 
+    fn event(seq: u64, at: Timestamp) -> (RunKey, LastEvent) {
+        let run = RunId(uuid::Uuid::from_u128(u128::from(seq)));
+        let shard = ShardId { run, shard: 0 };
+        let key = RunKey { queue: defaults::queue(), job: "a/b".parse().unwrap(), shard };
+        (key, LastEvent { seq, at, place: Place::default(), kind: LastKind::Running })
+    }
+
     #[test]
     fn forged_run_ids_do_not_grow_the_fold_without_bound() {
         let mut early = Early::default();
         early.prune(Timestamp::MIN);
-        let job: JobId = "a/b".parse().unwrap();
-        for n in 0..(EARLY_MAX as u64 + 1_000) {
-            let run = RunId(uuid::Uuid::from_u128(u128::from(n)));
-            let at = Timestamp::from_millis(1);
-            let event = LastEvent { seq: n, at, place: Place::default(), kind: LastKind::Running };
-            let key = RunKey {
-                queue: defaults::queue(),
-                job: job.clone(),
-                shard: ShardId { run, shard: 0 },
-            };
+        let at = Timestamp::from_millis(1);
+        for n in 0..2 * EARLY_MAX as u64 {
+            let (key, event) = event(n, at);
             early.insert(&key, event);
         }
         assert_eq!(early.events.len(), EARLY_MAX);
+        // Once the flood has waited too long there is room again.
+        let (key, event) = event(u64::MAX, at.plus(EARLY_FOR));
+        early.insert(&key, event.clone());
+        assert_eq!(early.events.len(), 1);
+        assert_eq!(early.take(key.shard), Some(event));
     }
 }

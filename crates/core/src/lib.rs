@@ -21,3 +21,4 @@ pub mod retry;
 pub mod schedule;
 pub mod shard;
 pub mod turn;
+mod view;

@@ -58,6 +58,10 @@ pub struct PendingDead {
 /// The most commands that wait in a partition; the reader pauses there.
 pub const COMMANDS_WAITING_MAX: usize = 10_000;
 
+/// The most cancels that are kept as carried out and not yet passed by a cursor. A leader has one under way at a
+/// time, and it is the oldest that waits; whatever is beyond it was forged.
+const CANCELLED_MAX: usize = 1_000;
+
 /// The state of one partition.
 #[derive(Debug, Clone)]
 pub struct Partition {
@@ -70,7 +74,7 @@ pub struct Partition {
     pub(crate) commands_seen: u64,
     pub(crate) commands: VecDeque<PendingCommand>,
     pub(crate) jobs: HashMap<JobId, Job>,
-    defined: usize,
+    pub(crate) defined: usize,
     pub(crate) held: BTreeMap<JobId, Arc<Held>>,
     pub(crate) live: HashMap<JobId, Vec<ShardId>>,
     pub(crate) shards: HashMap<ShardId, Shard>,
@@ -83,7 +87,7 @@ pub struct Partition {
     pub(crate) leading: Option<Instance>,
     pub(crate) due: BTreeSet<(Timestamp, JobId)>,
     pub(crate) timers: BTreeSet<(Timestamp, ShardId)>,
-    unknown: Option<String>,
+    pub(crate) unknown: Option<String>,
     unfired: Option<ShardId>,
 }
 
@@ -156,14 +160,24 @@ impl Partition {
         self.unknown = Some(kind.to_owned());
     }
 
-    /// Folds one message of CRON_RUNS. A sequence that was folded before changes nothing.
+    /// Folds the next message of CRON_RUNS, in the order of the stream. A sequence that was folded before changes
+    /// nothing.
     pub fn apply_run(&mut self, seq: u64, at: Timestamp, key: &RunKey, event: &RunEvent) {
         self.runs_through = self.runs_through.max(seq);
+        self.read_run(seq, at, key, event);
+    }
+
+    /// Folds a message of CRON_RUNS that was read back out of turn: others before it may still be to come, so it
+    /// says nothing of how far the stream is folded.
+    pub fn read_run(&mut self, seq: u64, at: Timestamp, key: &RunKey, event: &RunEvent) {
         let last = LastEvent::of(seq, at, event);
         if let LastKind::Cancelled { command: Some(command) } = last.kind
             && command > self.commands_through()
         {
             self.cancelled.insert(command, key.shard.run);
+            if self.cancelled.len() > CANCELLED_MAX {
+                self.cancelled.pop_last();
+            }
         }
         let Some(shard) = self.shards.get_mut(&key.shard) else {
             self.early.insert(key, last);
@@ -223,18 +237,11 @@ impl Partition {
     }
 
     /// Begins to lead after a cursor of ours is stored: builds the indices.
-    pub fn lead(&mut self, now: Timestamp) {
+    pub fn lead(&mut self) {
         self.leading = self.cursor.as_ref().map(|cursor| cursor.holder);
         self.ending.clear();
         self.due.clear();
         self.timers.clear();
-        let gone: Vec<ShardId> = self
-            .shards
-            .values()
-            .filter(|shard| shard.fired.keep_until < now)
-            .map(|shard| shard.fired.shard_id())
-            .collect();
-        gone.into_iter().for_each(|shard| self.drop_shard(shard));
         self.shards.values_mut().for_each(|shard| shard.indexed = None);
         self.jobs.values_mut().for_each(|job| job.indexed = None);
         self.shards
@@ -254,81 +261,6 @@ impl Partition {
         self.timers.clear();
         self.commands.clear();
         self.commands_seen = 0;
-    }
-
-    /// Whether this fold leads: nobody else has written a cursor since it began to.
-    #[must_use]
-    pub const fn is_leading(&self) -> bool {
-        self.leading.is_some()
-    }
-
-    /// The newest cursor.
-    #[must_use]
-    pub const fn cursor(&self) -> Option<&Cursor> {
-        self.cursor.as_ref()
-    }
-
-    /// The sequence of the last message on the cursor's subject.
-    #[must_use]
-    pub const fn cursor_seq(&self) -> u64 {
-        self.cursor_seq
-    }
-
-    /// The sequence of CRON_LOG that is folded.
-    #[must_use]
-    pub const fn log_through(&self) -> u64 {
-        self.log_through
-    }
-
-    /// The sequence of CRON_COMMANDS up to which commands are applied.
-    #[must_use]
-    pub fn commands_through(&self) -> u64 {
-        self.cursor.as_ref().map_or(0, |cursor| cursor.commands_through)
-    }
-
-    /// The sequence of CRON_COMMANDS up to which commands are applied, wait, or are another partition's.
-    #[must_use]
-    pub const fn commands_seen(&self) -> u64 {
-        self.commands_seen
-    }
-
-    /// How many commands wait.
-    #[must_use]
-    pub fn commands_waiting(&self) -> usize {
-        self.commands.len()
-    }
-
-    /// The kind of an event that only a later version knows.
-    #[must_use]
-    pub fn unknown(&self) -> Option<&str> {
-        self.unknown.as_deref()
-    }
-
-    /// How many jobs are not deleted.
-    #[must_use]
-    pub const fn defined(&self) -> usize {
-        self.defined
-    }
-
-    /// Every job, deleted ones included.
-    pub fn jobs(&self) -> impl Iterator<Item = (&JobId, &Job)> {
-        self.jobs.iter()
-    }
-
-    /// Every live shard.
-    pub fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.shards.values()
-    }
-
-    /// Whether anything but a cursor was folded.
-    #[must_use]
-    pub fn has_state(&self) -> bool {
-        !(self.jobs.is_empty() && self.shards.is_empty())
-    }
-
-    /// Dead letters to write, with the sequence of the failure in CRON_RUNS, oldest first.
-    pub fn dead(&self) -> impl Iterator<Item = (u64, &PendingDead)> {
-        self.dead.iter().map(|(seq, dead)| (*seq, dead))
     }
 
     /// Notes that a dead letter is in CRON_DEAD.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, Position, RunEvent};
+use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, RunEvent};
 use cronstream_schemas::id::{Epoch, Instance, ShardId, Tick};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::subject::{Prefix, RunKey};
@@ -186,7 +186,8 @@ impl Partition {
 
     fn dead_through(&self) -> u64 {
         let before = self.cursor.as_ref().map_or(0, |cursor| cursor.dead_through);
-        let through = self.dead.keys().next().map_or(self.runs_through, |first| first - 1);
+        let through =
+            self.dead.keys().next().map_or(u64::MAX, |first| first - 1).min(self.runs_through);
         through.max(before)
     }
 

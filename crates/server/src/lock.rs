@@ -95,7 +95,7 @@ impl DataLock {
     }
 }
 
-fn open(path: &Path) -> Result<File, Error> {
+pub(crate) fn open(path: &Path) -> Result<File, Error> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(|source| Error::File {
             action: "create folder",
@@ -112,7 +112,7 @@ fn open(path: &Path) -> Result<File, Error> {
         .map_err(|source| Error::File { action: "open", path: path.to_owned(), source })
 }
 
-fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
+pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -122,7 +122,7 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-async fn lock_within(file: &File, path: &Path, within: Duration) -> Result<bool, Error> {
+pub(crate) async fn lock_within(file: &File, path: &Path, within: Duration) -> Result<bool, Error> {
     let deadline = Instant::now() + within;
     while !try_lock(file, path)? {
         if Instant::now() >= deadline {
@@ -133,20 +133,42 @@ async fn lock_within(file: &File, path: &Path, within: Duration) -> Result<bool,
     Ok(true)
 }
 
+/// The processes that a lock file names.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Note {
+    pub(crate) owner: Option<u32>,
+    pub(crate) server: Option<u32>,
+}
+
+impl Note {
+    pub(crate) fn read(file: &File) -> Self {
+        let mut text = String::new();
+        let mut file = file;
+        let read = std::io::Seek::rewind(&mut file)
+            .and_then(|()| file.take(NOTE_MAX).read_to_string(&mut text));
+        if read.is_err() {
+            return Self::default();
+        }
+        let pid = |role: &str| {
+            text.lines().find_map(|line| line.strip_prefix(role)?.trim().parse::<u32>().ok())
+        };
+        Self { owner: pid("cronstream "), server: pid("nats-server ") }
+    }
+}
+
+/// The process of that number, where it is a number that a process can have.
+pub(crate) fn process(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+pub(crate) fn lives(pid: u32) -> bool {
+    process(pid).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// Describes the processes that the lock file names.
 fn holder(file: &File) -> String {
-    let mut text = String::new();
-    if file.take(NOTE_MAX).read_to_string(&mut text).is_err() {
-        return "another process".to_owned();
-    }
-    let pid = |role: &str| {
-        text.lines().find_map(|line| line.strip_prefix(role)?.trim().parse::<u32>().ok())
-    };
-    let lives = |pid: u32| {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
-    };
-    match (pid("cronstream "), pid("nats-server ")) {
+    let Note { owner, server } = Note::read(file);
+    match (owner, server) {
         (Some(owner), _) if lives(owner) => format!(
             "cronstream process {owner}: stop that one first, or choose another data folder"
         ),

@@ -172,6 +172,11 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
+    /// Waits until the process has ended. May be dropped and called again.
+    pub async fn ended(&mut self) -> Result<ExitStatus, Error> {
+        self.child.wait().await.map_err(|source| Error::Signal { pid: self.pid, source })
+    }
+
     /// Starts the server again on the same port and data, and waits until it answers. One that
     /// still runs is stopped first.
     pub async fn restart(&mut self) -> Result<(), Error> {

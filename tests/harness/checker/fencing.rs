@@ -26,14 +26,15 @@ struct Newest {
     holder: Instance,
 }
 
-/// Checks every event of CRON_LOG against the cursors before it.
+/// Checks every event of CRON_LOG against the cursors before and behind it.
 pub(super) fn check(history: &History) -> Fencing {
     let mut newest: BTreeMap<Partition, Newest> = BTreeMap::new();
     let mut found = Fencing { violations: Vec::new(), takeovers: Vec::new() };
-    for stored in &history.log {
+    for (index, stored) in history.log.iter().enumerate() {
         let Some(partition) = partition(&stored.event, history.partitions) else { continue };
         let before = newest.get(&partition).copied();
-        if !belongs_to_a_batch(stored, before) {
+        let batch = batch(&history.log[index..], partition, history.partitions);
+        if !belongs_to(stored, batch, before) {
             let (subject, sequence) = (stored.subject.clone(), stored.sequence);
             found.violations.push(Violation::Unfenced { subject, sequence, tick: stored.tick });
         }
@@ -46,9 +47,43 @@ pub(super) fn check(history: &History) -> Fencing {
     found
 }
 
-/// Whether the header names a batch behind the newest cursor, and the event agrees with it.
-fn belongs_to_a_batch(stored: &Stored<LogEvent>, before: Option<Newest>) -> bool {
-    let Some((epoch, tick)) = stored.tick else { return false };
+/// The cursor that ends the batch of the first of `log`.
+#[derive(Clone, Copy)]
+enum Batch {
+    /// It ends with this cursor.
+    Ends(Epoch, Tick),
+    /// Something that was rolled up, or is not stored yet, stands between.
+    Unknown,
+    /// Another partition's event follows before any cursor: it was stored by itself.
+    Missing,
+}
+
+/// A batch is stored in one piece, so the cursor of an event is the first one behind it, and nothing of another
+/// partition stands between.
+fn batch(log: &[Stored<LogEvent>], wanted: Partition, partitions: u8) -> Batch {
+    let first = log.first().map_or(0, |first| first.sequence);
+    for (expected, stored) in (first..).zip(log) {
+        if stored.sequence != expected {
+            return Batch::Unknown;
+        }
+        if partition(&stored.event, partitions) != Some(wanted) {
+            return Batch::Missing;
+        }
+        if let LogEvent::Cursor(cursor) = &stored.event {
+            return Batch::Ends(cursor.epoch, cursor.tick);
+        }
+    }
+    Batch::Unknown
+}
+
+/// Whether the event is of a batch behind the newest cursor, and agrees with what is known of it.
+fn belongs_to(stored: &Stored<LogEvent>, batch: Batch, before: Option<Newest>) -> bool {
+    let ends = match batch {
+        Batch::Ends(epoch, tick) => Some((epoch, tick)),
+        Batch::Unknown => None,
+        Batch::Missing => return false,
+    };
+    let Some((epoch, tick)) = stored.tick.or(ends) else { return true };
     let agrees = match &stored.event {
         LogEvent::Fired(fired) => fired.epoch == epoch,
         LogEvent::Cursor(cursor) => (cursor.epoch, cursor.tick) == (epoch, tick),
@@ -65,7 +100,8 @@ fn belongs_to_a_batch(stored: &Stored<LogEvent>, before: Option<Newest>) -> bool
     };
     let behind = before.is_none_or(|before| epoch >= before.epoch && tick > before.tick);
     // A cursor that does not rise is told apart from an event that slipped in.
-    agrees && (behind || matches!(stored.event, LogEvent::Cursor(_)))
+    let is_cursor = matches!(stored.event, LogEvent::Cursor(_));
+    agrees && ends.is_none_or(|ends| ends == (epoch, tick)) && (behind || is_cursor)
 }
 
 fn follow(cursor: &Cursor, stored: &Stored<LogEvent>, before: Option<Newest>, found: &mut Fencing) {

@@ -1,4 +1,5 @@
-//! Queues: fires are delivered at once, come again when they are not settled, and survive a lost consumer.
+//! Queues: fires are delivered at once, come again when they are not settled, and survive a lost
+//! consumer.
 
 use std::time::{Duration, Instant};
 

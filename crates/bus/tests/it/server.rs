@@ -1,4 +1,5 @@
-//! nats-servers for tests: found on PATH or in Cronstream's cache folder, on free loopback ports, killed at the end.
+//! nats-servers for tests: found on PATH or in Cronstream's cache folder, on free loopback ports,
+//! killed at the end.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

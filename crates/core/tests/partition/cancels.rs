@@ -12,19 +12,37 @@ fn a_cancel_ends_a_run_wherever_it_stands() {
     check(
         r#"
         10:00:00 define a {"every":"1h"} "overlap":"allow"
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01+ trigger a
         10:00:01+ trigger a
         10:00:01+ trigger a
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            fired a trigger 3 as r2.1 rev 1
+            fired a trigger 4 as r3.1 rev 1
+            fired a trigger 5 as r4.1 rev 1
+            -> fired r1
+            -> fired r2
+            -> fired r3
+            -> fired r4
         10:00:02+ start r2
         10:00:02+ start r3
         10:00:02+ fail r3 5m
         10:00:02+ start r4
         10:00:02 interrupt r4
         10:00:03 cancel a r1
+            cancelled r1 by 6
+            -> cancelled r1
         10:00:04 cancel a r2
+            cancelled r2 by 7
+            -> cancelled r2
         10:00:05 cancel a r3
+            cancelled r3 by 8
+            -> cancelled r3
         10:00:06 cancel a r4
+            cancelled r4 by 9
+            -> cancelled r4
         10:10:00
         "#,
     );
@@ -35,15 +53,31 @@ fn a_run_that_is_over_or_anothers_is_not_cancelled() {
     check(
         r#"
         10:00:00 define a {"every":"1h"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:00 define b {"every":"1h"}
+            defined b rev 2 life 2 after 10:00:00 anchor 10:00:00
+            -> accepted 2 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 3 as r1.1 rev 1
+            -> fired r1
         10:00:02 cancel b r1
+            rejected 4 $.run
+            -> rejected no such live run
         10:00:03 start r1
         10:00:04 succeed r1
         10:00:05 cancel a r1
+            rejected 5 $.run
+            -> rejected no such live run
         10:00:06 trigger a
+            fired a trigger 6 as r2.1 rev 1
+            -> fired r2
         10:00:07 cancel a r2
+            cancelled r2 by 7
+            -> cancelled r2
         10:00:08 cancel a r2
+            rejected 8 $.run
+            -> rejected no such live run
         "#,
     );
 }

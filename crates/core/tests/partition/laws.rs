@@ -147,8 +147,10 @@ fn digest(world: &World, mut partition: Partition) -> String {
         .map(|(id, job)| format!("{id} {:?} {}", job.state, job.decided_through))
         .collect();
     jobs.sort_unstable();
+    // A leader drops a run whose records are gone at its next turn, a standby when it leads.
+    let kept = partition.shards().filter(|shard| shard.fired.keep_until >= world.now);
     let mut shards: Vec<_> =
-        partition.shards().map(|shard| format!("{:?} {:?}", shard.fired, shard.last)).collect();
+        kept.map(|shard| format!("{:?} {:?}", shard.fired, shard.last)).collect();
     shards.sort_unstable();
     let dead: Vec<_> = partition.dead().map(|(seq, dead)| (seq, dead.clone())).collect();
     for (seq, dead) in dead {
@@ -156,7 +158,7 @@ fn digest(world: &World, mut partition: Partition) -> String {
         partition.dead_written(seq);
     }
     let seen = (partition.cursor().cloned(), partition.cursor_seq(), partition.log_through());
-    partition.lead(world.now);
+    partition.lead();
     partition.saw_commands(world.commands.len() as u64);
     let wall = world.now.plus(Duration::from_secs(86_400));
     let settings = Settings { hold: false, ..world.settings.clone() };

@@ -14,16 +14,23 @@ fn failures_are_retried_with_growing_pauses_and_end_in_a_dead_letter() {
     check(
         r#"
         10:00:00 define a {"every":"1h"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 fail r1
         10:00:03.099
         10:00:04
+            fired a trigger 2 as r1.2 rev 1
         10:00:05 start r1
         10:00:06 fail r1
         10:00:08
+            fired a trigger 2 as r1.3 rev 1
         10:00:09 start r1
         10:00:10 fail r1
+            dead r1 after 3 attempts
         10:10:00
         "#,
     );
@@ -34,9 +41,14 @@ fn a_final_failure_is_dead_at_once() {
     check(
         r#"
         10:00:00 define a {"every":"1h"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 die r1
+            dead r1 after 1 attempts
         10:10:00
         "#,
     );
@@ -47,11 +59,16 @@ fn no_retry_comes_before_the_task_allows_it() {
     check(
         r#"
         10:00:00 define a {"every":"1h"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 fail r1 30s
         10:00:33
         10:00:34
+            fired a trigger 2 as r1.2 rev 1
         "#,
     );
 }
@@ -61,11 +78,16 @@ fn a_back_off_goes_on_under_a_new_leader() {
     check(
         r#"
         10:00:00 define a {"every":"1h"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 fail r1 30s
         10:00:20 takeover
         10:00:34
+            fired a trigger 2 as r1.2 rev 1
         10:00:35 takeover
         10:00:36 start r1
         "#,
@@ -77,7 +99,11 @@ fn an_attempt_that_is_given_back_is_the_brokers_to_deliver_again() {
     check(
         r#"
         10:00:00 define a {"every":"1h"} "max_attempts":1
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 interrupt r1
         10:00:30
@@ -92,9 +118,14 @@ fn a_run_that_nobody_starts_in_time_expires() {
     check(
         r#"
         10:00:00 define a {"every":"1h"} "start_within":"10s"
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:10.999
         10:00:11
+            expired r1
         "#,
     );
 }
@@ -104,10 +135,15 @@ fn a_run_without_a_result_is_lost_at_its_hard_end() {
     check(
         r#"
         10:00:00 define a {"every":"10h"} "start_within":"10s","timeout":"20s","max_attempts":1
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 20:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:05 start r1
         10:00:30.999
         10:00:31
+            lost r1
         10:00:31 takeover
         "#,
     );
@@ -118,10 +154,15 @@ fn a_retry_that_is_due_after_the_hard_end_never_comes() {
     check(
         r#"
         10:00:00 define a {"every":"10h"} "start_within":"10s","timeout":"20s","max_attempts":2
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 20:00:00
         10:00:01 trigger a
+            fired a trigger 2 as r1.1 rev 1
+            -> fired r1
         10:00:02 start r1
         10:00:03 fail r1 1h
         10:01:00
+            lost r1
         11:00:10
         "#,
     );
@@ -132,14 +173,22 @@ fn a_run_that_ended_is_not_revived_by_a_new_leader() {
     check(
         r#"
         10:00:00 define a {"every":"1m"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 10:01:00
         10:01:00
+            fired a 10:01:00 as r1.1 rev 1
         10:01:01 start r1
         10:01:02 die r1
+            dead r1 after 1 attempts
         10:01:10 takeover
         10:02:00
+            fired a 10:02:00 as r2.1 rev 1
         10:02:01 cancel a r2
+            cancelled r2 by 2
+            -> cancelled r2
         10:02:02 takeover
         10:03:00
+            fired a 10:03:00 as r3.1 rev 1
         "#,
     );
 }
@@ -206,6 +255,7 @@ fn an_order_whose_records_are_gone_is_not_taken_up_again() {
     world.runs.clear();
     world.now = at("03-20T10:00:00");
     world.take_over();
+    assert_eq!(world.turn().appends, []);
     assert_eq!(world.leader.shards().count(), 0);
 }
 

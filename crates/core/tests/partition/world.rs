@@ -96,7 +96,7 @@ impl World {
         let cursor = LogEvent::Cursor(cursor);
         self.log.push(cursor.clone());
         next.apply_log(self.log.len() as u64, &cursor);
-        next.lead(self.now);
+        next.lead();
         self.leader = next;
         let through = self.leader.commands_through();
         for command in self.commands.iter().filter(|command| command.seq > through) {

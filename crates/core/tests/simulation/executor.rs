@@ -74,6 +74,8 @@ enum Phase {
         request: Option<u64>,
         /// Not in a group with others.
         alone: bool,
+        /// How many items of its group are behind it.
+        behind: u64,
     },
     Running {
         place: Place,
@@ -106,10 +108,6 @@ impl Executor {
 
     pub(crate) fn holds(&self, seq: u64) -> bool {
         self.held.iter().any(|delivery| delivery.seq == seq)
-    }
-
-    pub(crate) const fn is_idle(&self) -> bool {
-        self.held.is_empty()
     }
 
     pub(crate) fn key(&self, net: impl Fn(u64) -> bool) -> u64 {
@@ -157,7 +155,7 @@ impl World {
                     }
                 }
                 Phase::Sending { request: None, .. } => waits = true,
-                Phase::Running { .. } => {
+                Phase::Running { token, .. } => {
                     push(ExecutorMove::Finish(held, End::Success));
                     if left.failures > 0 {
                         push(ExecutorMove::Finish(held, End::Failure { pause: false }));
@@ -169,7 +167,10 @@ impl World {
                     if left.interrupts > 0 {
                         push(ExecutorMove::Interrupt(held));
                     }
-                    push(ExecutorMove::Beat(held));
+                    let last = self.runs.last(delivery.fire.shard_id(), 0, self.now);
+                    if attempt::is_overtaken(*token, last.map(|last| last.seq)) {
+                        push(ExecutorMove::Beat(held));
+                    }
                 }
                 Phase::Over => {
                     push(ExecutorMove::Acknowledge { held, deaf: false });
@@ -198,7 +199,9 @@ impl World {
             ExecutorMove::Finish(at, end) if at < held => self.finish(n, at, end),
             ExecutorMove::Interrupt(at) if at < held => self.interrupt(n, at),
             ExecutorMove::Beat(at) if at < held => self.beat(n, at),
-            ExecutorMove::Acknowledge { held: at, deaf } if at < held => {
+            ExecutorMove::Acknowledge { held: at, deaf }
+                if at < held && matches!(self.executors[n].held[at].phase, Phase::Over) =>
+            {
                 let delivery = self.executors[n].held.remove(at);
                 if deaf {
                     spend(&mut self.left.deaf_acks);
@@ -234,6 +237,9 @@ impl World {
         };
         let LogEvent::Fired(fired) = &message.event else { return };
         self.queue.pull(seq);
+        if self.executors[n].holds(seq) && self.keeps(Rule::OneDeliveryInAProcess) {
+            return;
+        }
         let fire = Arc::new(fired.clone());
         self.executors[n].held.push(Delivery { seq, fire, phase: Phase::Pulled });
     }
@@ -280,7 +286,9 @@ impl World {
         let is_failure = matches!(event, RunEvent::AttemptFailed(_));
         let later = before.fire_no > fire.fire_no;
         match decision {
-            Decision::Ack if event.is_terminal() && !self.keeps(Rule::TerminalEndsDelivery) => start,
+            Decision::Ack if event.is_terminal() && !self.keeps(Rule::TerminalEndsDelivery) => {
+                start
+            }
             Decision::Ack if later && is_start && !self.keeps(Rule::LaterFireEndsDelivery) => start,
             Decision::Ack
                 if !later && is_failure && !self.keeps(Rule::AttemptFailedEndsDelivery) =>
@@ -298,13 +306,19 @@ impl World {
     fn begin_send(&mut self, n: usize, at: usize, event: RunEvent, expected: u64, then: Then) {
         let event = Arc::new(event);
         self.executors[n].held[at].phase =
-            Phase::Sending { event, expected, then, request: None, alone: false };
+            Phase::Sending { event, expected, then, request: None, alone: false, behind: 0 };
         if self.config.permits == 1 {
             self.flush(n);
         }
     }
 
     fn flush(&mut self, n: usize) {
+        let now = self.now;
+        self.executors[n].held.retain(|delivery| {
+            let starts =
+                matches!(delivery.phase, Phase::Sending { then: Then::Run, request: None, .. });
+            !(starts && now > delivery.fire.run_by) // Its end may have been written, and vanished.
+        });
         let mut groups: Vec<Vec<usize>> = vec![Vec::new()];
         for (at, delivery) in self.executors[n].held.iter().enumerate() {
             if let Phase::Sending { request: None, alone, .. } = &delivery.phase {
@@ -321,9 +335,11 @@ impl World {
         for group in groups.into_iter().filter(|group| !group.is_empty()) {
             let items = group.iter().filter_map(|at| self.item(n, *at)).collect();
             let id = self.send(Party::Executor(n), Body::Runs(items));
-            for at in group {
-                if let Phase::Sending { request, .. } = &mut self.executors[n].held[at].phase {
+            for (count, at) in group.into_iter().rev().enumerate() {
+                let phase = &mut self.executors[n].held[at].phase;
+                if let Phase::Sending { request, behind, .. } = phase {
                     *request = Some(id);
+                    *behind = count as u64;
                 }
             }
         }
@@ -350,22 +366,21 @@ impl World {
     }
 
     pub(crate) fn executor_hears(&mut self, n: usize, answer: Answer) {
-        let waits = |delivery: &Delivery| match &delivery.phase {
-            Phase::Sending { request, .. } => *request == Some(answer.request),
-            Phase::Pulled | Phase::Running { .. } | Phase::Over => false,
+        let is_asked = |delivery: &Delivery| match &delivery.phase {
+            Phase::Sending { request, behind, .. } => {
+                (*request == Some(answer.request)).then_some(*behind)
+            }
+            Phase::Pulled | Phase::Running { .. } | Phase::Over => None,
         };
-        let count = self.executors[n].held.iter().filter(|held| waits(held)).count();
-        let group: Vec<usize> =
-            (0..self.executors[n].held.len()).filter(|at| waits(&self.executors[n].held[*at])).collect();
+        let held = self.executors[n].held.iter().enumerate();
+        let group: Vec<_> = held.filter_map(|(at, d)| Some((at, is_asked(d)?))).collect();
+        let alone = group.len() == 1;
         // From the last to the first, so that a delivery that is dropped moves none that is still to come.
-        for (behind, at) in group.into_iter().rev().enumerate() {
+        for (at, behind) in group.into_iter().rev() {
             match answer.result {
-                Ok(last_seq) => self.stands(n, at, last_seq - behind as u64),
-                Err(_) if count > 1 && self.keeps(Rule::RefusedGroupSplits) => {
-                    self.send_again(n, at, true);
-                }
-                Err(_) if count > 1 => self.send_again(n, at, false),
-                Err(_) => self.refused(n, at, true),
+                Ok(last_seq) => self.stands(n, at, last_seq - behind),
+                Err(_) if alone => self.refused(n, at, true),
+                Err(_) => self.send_again(n, at, self.keeps(Rule::RefusedGroupSplits)),
             }
         }
     }
@@ -430,7 +445,10 @@ impl World {
             Refusal::Won { seq } => self.stands(n, at, seq),
             Refusal::Resend => self.send_again(n, at, false),
             Refusal::Ack => self.executors[n].held[at].phase = Phase::Over,
-            Refusal::Drop => {
+            Refusal::Again if then == Then::Run => {
+                self.executors[n].held[at].phase = Phase::Pulled;
+            }
+            Refusal::Again | Refusal::Drop => {
                 self.executors[n].held.remove(at);
             }
         }

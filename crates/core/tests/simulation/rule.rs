@@ -14,8 +14,8 @@ pub(crate) enum Rule {
     SameBatchAgain,
     /// "Ours" means the same epoch, tick and holder.
     HolderInComparison,
-    /// A leader that reads another's cursor steps down.
-    StepDownOnForeignCursor,
+    /// Who hears that its takeover is stored leads only if no later cursor was folded meanwhile.
+    LeadUnderOwnCursor,
     /// A takeover folds the log to the cursor.
     TakeoverFoldsLog,
     /// A new leader reads commands from the cursor on.
@@ -58,6 +58,8 @@ pub(crate) enum Rule {
     NoAckForAnothersOutcome,
     /// The acknowledgement comes after the outcome.
     AckLast,
+    /// A process that has a fire in hand drops a second delivery of it: the two could not be told apart.
+    OneDeliveryInAProcess,
     /// "My own event" means the same executor instance.
     InstanceInComparison,
     /// A refused group of appends is sent again one by one.

@@ -167,8 +167,8 @@ impl Log {
         }
         let keep = match (envelope.keep, terms.short_lived) {
             (Keep::Never, _) => None,
-            (Keep::For(_), true) => Some(Duration::from_secs(1)),
-            (Keep::For(keep), false) => Some(Duration::from_secs(keep.as_millis().div_ceil(1_000) as u64)),
+            (Keep::For(_), true) => Some(lifetime(Duration::ZERO)),
+            (Keep::For(keep), false) => Some(lifetime(keep)),
         };
         let message = Arc::new(LogMessage {
             seq: self.head() + 1,
@@ -182,6 +182,12 @@ impl Log {
         self.entries.push(Entry { message: message_kept, rolled_up: false, came_back: false });
         message
     }
+}
+
+/// `Nats-TTL`: whole seconds, rounded up, at least one.
+fn lifetime(keep: Duration) -> Duration {
+    let millis = u64::try_from(keep.as_millis()).expect("a lifetime of the simulation");
+    Duration::from_secs(millis.div_ceil(1_000).max(1))
 }
 
 fn is_visible(entry: &Entry, now: Timestamp) -> bool {
@@ -236,6 +242,10 @@ impl Runs {
         self.messages[after..].iter().filter(move |message| message.expires > now)
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<RunMessage>> {
+        self.messages.iter()
+    }
+
     /// The last visible message of every subject, in the order of the stream.
     pub(crate) fn last_per_subject(&self, now: Timestamp) -> Vec<&Arc<RunMessage>> {
         let mut last: Vec<_> =
@@ -270,7 +280,7 @@ impl Runs {
         let mut stored = Vec::with_capacity(items.len());
         for item in items {
             let seq = self.head() + 1;
-            let keep = Duration::from_secs(item.keep.as_millis().div_ceil(1_000) as u64);
+            let keep = lifetime(item.keep);
             let message = Arc::new(RunMessage {
                 seq,
                 at: now,

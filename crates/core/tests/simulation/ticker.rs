@@ -24,6 +24,8 @@ use crate::world::{Answer, BEGIN_MS, Body, MAX_CLOCK_ERROR, Move, Party, World, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TickerMove {
     TakeOver,
+    /// Its lease is lost.
+    StepDown,
     FollowLog,
     FollowRuns,
     FollowCommands,
@@ -52,8 +54,12 @@ pub(crate) enum Role {
 struct Out {
     batch: Arc<Batch>,
     request: u64,
+    /// When it was first sent.
     sent_at: Duration,
 }
+
+/// A batch is sent again only while the lease under which it was planned could still be trusted.
+const TRUST_MAX: Duration = Duration::from_secs(40);
 
 /// A ticker node.
 #[derive(Debug, Clone)]
@@ -129,10 +135,12 @@ impl World {
     pub(crate) fn ticker_moves(&self, n: usize, moves: &mut Vec<Move>) {
         let (ticker, left) = (&self.tickers[n], &self.left);
         let mut push = |step| moves.push(Move::Ticker(n, step));
-        if ticker.log_read < self.log.head() {
+        // A takeover folds everything, so a small search need not let a standby follow.
+        let follows = self.config.every_end || ticker.role != Role::Following;
+        if follows && ticker.log_read < self.log.head() {
             push(TickerMove::FollowLog);
         }
-        if ticker.runs_read < self.runs.head() {
+        if follows && ticker.runs_read < self.runs.head() {
             push(TickerMove::FollowRuns);
         }
         if left.ticker_crashes > 0 {
@@ -146,6 +154,9 @@ impl World {
         }
         if ticker.commands_read < self.commands.len() as u64 {
             push(TickerMove::FollowCommands);
+        }
+        if self.config.every_end {
+            push(TickerMove::StepDown);
         }
         if ticker.role == Role::Leading {
             push(TickerMove::Turn);
@@ -179,13 +190,18 @@ impl World {
 
     pub(crate) fn move_ticker(&mut self, n: usize, step: TickerMove) {
         match step {
-            TickerMove::TakeOver => {
+            TickerMove::TakeOver if self.tickers[n].role == Role::Following => {
                 spend(&mut self.left.takeovers);
                 self.take_over(n);
             }
+            TickerMove::TakeOver => {}
+            TickerMove::StepDown => self.step_down(n),
             TickerMove::FollowLog => self.follow_log(n),
             TickerMove::FollowRuns => self.follow_runs(n),
-            TickerMove::FollowCommands => self.follow_commands(n),
+            TickerMove::FollowCommands if self.tickers[n].role != Role::Following => {
+                self.follow_commands(n);
+            }
+            TickerMove::FollowCommands => {}
             TickerMove::Turn => self.turn(n),
             TickerMove::TimeOut => {
                 if let Some(request) = self.tickers[n].out.as_ref().map(|out| out.request) {
@@ -197,7 +213,10 @@ impl World {
                 self.spend_timeout(request);
                 self.settle_append(n, request, None);
             }
-            TickerMove::WriteDead { lost } => self.write_dead(n, lost),
+            TickerMove::WriteDead { lost } if self.tickers[n].role == Role::Leading => {
+                self.write_dead(n, lost);
+            }
+            TickerMove::WriteDead { .. } => {}
             TickerMove::Crash => {
                 spend(&mut self.left.ticker_crashes);
                 let old = &self.tickers[n];
@@ -208,18 +227,12 @@ impl World {
     }
 
     fn follow_log(&mut self, n: usize) {
-        let overtaken = self.keeps(Rule::StepDownOnForeignCursor);
         let ticker = &mut self.tickers[n];
-        let mut step_down = false;
         for message in self.log.visible(ticker.log_read, self.now) {
-            if let LogEvent::Cursor(cursor) = &message.event {
-                let foreign = ticker.role == Role::Leading && cursor.holder != ticker.instance;
-                step_down |= foreign && message.seq > ticker.fold.log_through() && overtaken;
-            }
             ticker.fold.apply_log(message.seq, &message.event);
         }
         ticker.log_read = self.log.head();
-        if step_down {
+        if ticker.role == Role::Leading && !ticker.fold.is_leading() {
             self.step_down(n);
         }
     }
@@ -304,7 +317,8 @@ impl World {
         };
         let body = Body::Batch { batch: Arc::clone(&batch), terms };
         let request = self.send(Party::Ticker(n), body);
-        let sent_at = monotonic(self.now);
+        let first = self.tickers[n].out.as_ref().filter(|out| Arc::ptr_eq(&out.batch, &batch));
+        let sent_at = first.map_or(monotonic(self.now), |out| out.sent_at);
         self.tickers[n].out = Some(Out { batch, request, sent_at });
     }
 
@@ -317,7 +331,7 @@ impl World {
             return;
         }
         if ticker.guard.is_stale(mono) {
-            ticker.guard.sample(broker, mono);
+            ticker.guard.sample(broker, mono, mono);
         }
         let wall = ticker.wall(broker);
         if guarded && matches!(ticker.guard.verdict(wall, mono), Verdict::Off(_)) {
@@ -346,7 +360,7 @@ impl World {
         let request = self.send(Party::Ticker(n), Body::Runs(vec![item]));
         if !self.keeps(Rule::RunEventsFoldWhenStored) {
             let seq = append.expected_seq + 1;
-            self.tickers[n].fold.apply_run(seq, self.now, &append.key, &append.event);
+            self.tickers[n].fold.read_run(seq, self.now, &append.key, &append.event);
         }
         self.tickers[n].appends.push((request, append));
     }
@@ -365,14 +379,19 @@ impl World {
 
     fn committed(&mut self, n: usize, last_seq: u64) {
         let (now, rederived) = (self.now, self.keeps(Rule::DeadRederived));
+        let only_its_own = self.keeps(Rule::LeadUnderOwnCursor);
         let ticker = &mut self.tickers[n];
         let Some(out) = ticker.out.take() else { return };
         ticker.fold.commit(&out.batch, last_seq);
         if ticker.role == Role::TakingOver {
-            let stored_at = self.log.get(last_seq, now).map_or(now, |message| message.at);
-            ticker.guard.sample(stored_at, out.sent_at);
+            let own = ticker.fold.cursor().is_some_and(|c| c.holder == ticker.instance);
+            if only_its_own && !own {
+                self.step_down(n); // The follower was faster, and tells of a newer leader.
+                return;
+            }
+            ticker.guard.sample(now, monotonic(now), monotonic(now));
             ticker.role = Role::Leading;
-            ticker.fold.lead(ticker.wall(now));
+            ticker.fold.lead();
             if !rederived {
                 let dead: Vec<u64> = ticker.fold.dead().map(|(seq, _)| seq).collect();
                 dead.into_iter().for_each(|seq| ticker.fold.dead_written(seq));
@@ -391,6 +410,8 @@ impl World {
         let last_seq = last.map_or(0, |(seq, _)| *seq);
         if is_ours {
             self.committed(n, last_seq);
+        } else if monotonic(self.now) > out.sent_at + TRUST_MAX {
+            self.step_down(n);
         } else if last_seq == out.batch.cursor_expected {
             if self.keeps(Rule::SameBatchAgain) || self.tickers[n].role != Role::Leading {
                 let drop_ids = self.keeps(Rule::IdsDroppedAfterDuplicate);
@@ -414,7 +435,7 @@ impl World {
             assert!(stored.is_none_or(|seq| seq <= last.seq), "what was stored is there");
             let skip = !self.config.keeps(Rule::TerminalWhateverFireNo);
             if !(skip && stored.is_none()) {
-                ticker.fold.apply_run(last.seq, last.at, &last.key, &last.event);
+                ticker.fold.read_run(last.seq, last.at, &last.key, &last.event);
             }
         }
         ticker.fold.append_done(shard);

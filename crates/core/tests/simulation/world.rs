@@ -10,12 +10,14 @@
 //! possible changes nothing.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cronstream_core::partition::PendingCommand;
 use cronstream_core::turn::{Batch, Settings};
 use cronstream_schemas::command::Verb;
+use cronstream_schemas::event::{Event, LogEvent};
 use cronstream_schemas::id::ShardId;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
@@ -24,6 +26,7 @@ use cronstream_schemas::time::Timestamp;
 use crate::checker::Checker;
 use crate::executor::{Executor, ExecutorMove};
 use crate::queue::Queue;
+use crate::rng::mix;
 use crate::rule::Rule;
 use crate::store::{Log, LogMessage, Refused, RunItem, RunMessage, Runs, Terms};
 use crate::ticker::{Ticker, TickerMove};
@@ -32,6 +35,9 @@ use crate::ticker::{Ticker, TickerMove};
 pub(crate) const BEGIN_MS: i64 = 1_800_000_000_000;
 /// How far a position may run ahead of the broker's clock (`design.md` §5).
 pub(crate) const MAX_CLOCK_ERROR: Duration = Duration::from_millis(500);
+
+/// After this long nothing that was sent before still arrives.
+const CONNECTION_LOST_MS: i64 = 10_000;
 
 /// A command that somebody publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +121,28 @@ pub(crate) struct Request {
     pub(crate) body: Body,
 }
 
+impl Request {
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.from.hash(&mut hasher);
+        match &self.body {
+            Body::Batch { batch, terms } => {
+                terms.hash(&mut hasher);
+                batch.cursor_expected.hash(&mut hasher);
+                LogEvent::Cursor(batch.cursor.clone()).encode().hash(&mut hasher);
+                batch.events.iter().for_each(|planned| planned.body.hash(&mut hasher));
+            }
+            Body::Runs(items) => {
+                for item in items {
+                    item.expected.hash(&mut hasher);
+                    item.event.encode().hash(&mut hasher);
+                }
+            }
+        }
+        hasher.finish()
+    }
+}
+
 /// What a stream answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
@@ -144,6 +172,8 @@ pub(crate) enum Move {
     Jump(usize, i64),
     BringBack,
     Poison,
+    /// The cluster is released from its hold.
+    Release,
     Ticker(usize, TickerMove),
     Executor(usize, ExecutorMove),
 }
@@ -204,6 +234,10 @@ impl World {
         match step {
             Move::Advance(by) => {
                 spend(&mut self.left.advances);
+                if by >= CONNECTION_LOST_MS {
+                    self.net.clear();
+                    self.answers.clear();
+                }
                 self.now = self.now.plus(Duration::from_millis(by.unsigned_abs()));
             }
             Move::Publish => self.publish(),
@@ -236,6 +270,7 @@ impl World {
                 spend(&mut self.left.poisons);
                 self.log.poison = true;
             }
+            Move::Release => self.release(),
             Move::Ticker(ticker, step) => self.move_ticker(ticker, step),
             Move::Executor(executor, step) => self.move_executor(executor, step),
         }
@@ -285,7 +320,7 @@ impl World {
     }
 
     fn stored_log(&mut self, message: &LogMessage) {
-        if matches!(message.event, cronstream_schemas::event::LogEvent::Fired(_)) {
+        if matches!(message.event, LogEvent::Fired(_)) {
             self.queue.offer(message.seq);
         }
         self.checker.log(message);
@@ -295,9 +330,19 @@ impl World {
         self.checker.run(message);
     }
 
+    pub(crate) fn release(&mut self) {
+        Arc::make_mut(&mut self.config).settings.hold = false;
+    }
+
     fn publish(&mut self) {
-        let Some(script) = self.config.script.get(self.published).cloned() else { return };
-        self.published += 1;
+        if let Some(script) = self.config.script.get(self.published).cloned() {
+            self.published += 1;
+            self.announce(script);
+        }
+    }
+
+    /// Publishes a command.
+    pub(crate) fn announce(&mut self, script: Script) {
         let config = Arc::clone(&self.config);
         let job = |n: usize| &config.jobs[n % config.jobs.len()];
         let (verb, job, body) = match script {
@@ -325,6 +370,29 @@ impl World {
             reply: None,
             expected_revision: None,
         }));
+    }
+
+    /// Stands for everything that decides the future.
+    pub(crate) fn key(&self) -> u64 {
+        let under_way = |request| self.is_under_way(request);
+        let mut key = mix(self.now.as_millis().unsigned_abs(), self.log.digest);
+        key = mix(key, self.runs.digest);
+        key = mix(key, self.commands.len() as u64 * 256 + self.published as u64);
+        key = mix(key, self.queue.key());
+        for (shard, letters) in &self.dead {
+            key = mix(key, shard.run.0.as_u64_pair().1 + u64::from(*letters));
+        }
+        for ticker in &self.tickers {
+            key = mix(key, ticker.key(under_way));
+        }
+        for executor in &self.executors {
+            key = mix(key, executor.key(under_way));
+        }
+        let net = self.net.iter().map(|request| request.key()).fold(0, u64::wrapping_add);
+        let mut hasher = DefaultHasher::new();
+        self.left.hash(&mut hasher);
+        self.answers.iter().for_each(|answer| answer.result.hash(&mut hasher));
+        mix(mix(key, net), hasher.finish())
     }
 
     /// Every move that can happen now.
@@ -357,8 +425,11 @@ impl World {
         }
         for n in 0..self.tickers.len() {
             if left.jumps > 0 {
-                let offsets: &[i64] =
-                    if self.tickers[n].offset == 0 { &[-3_600_000, -400, 400, 30_000] } else { &[0] };
+                let offsets: &[i64] = if self.tickers[n].offset == 0 {
+                    &[-3_600_000, -400, 400, 30_000]
+                } else {
+                    &[0]
+                };
                 moves.extend(offsets.iter().map(|by| Move::Jump(n, *by)));
             }
             self.ticker_moves(n, &mut moves);
@@ -368,6 +439,9 @@ impl World {
         }
         if left.poisons > 0 && !self.log.poison {
             moves.push(Move::Poison);
+        }
+        if self.config.settings.hold {
+            moves.push(Move::Release);
         }
         (0..self.executors.len()).for_each(|n| self.executor_moves(n, &mut moves));
         moves

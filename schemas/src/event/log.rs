@@ -1,17 +1,16 @@
-//! Events: what tickers append to CRON_LOG and CRON_DEAD, and executors to CRON_RUNS.
+//! Events of CRON_LOG: what the leader of a partition has decided.
 //!
-//! Invariant: an event is written `{"<kind>": {…}}`; a field or kind that was shipped is never reused. A kind
-//! this binary does not know decodes to [`Decoded::Unknown`], never to an error.
+//! Invariant: a job's state and a fire are self-contained: whoever reads one message needs no other.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::Event;
 use crate::command::Verb;
 use crate::definition::JobDefinition;
 use crate::duration::Span;
 use crate::fault::Fault;
 use crate::id::{Epoch, FireId, Incarnation, Instance, Partition, Revision, RunId, ShardId, Tick};
-use crate::json::{Fields, Json};
+use crate::json::Json;
 use crate::name::{JobId, Name};
 use crate::time::Timestamp;
 
@@ -43,28 +42,6 @@ pub enum LogEvent {
     Cursor(Cursor),
     /// The installation's settings. On `cron.meta`.
     Meta(Meta),
-}
-
-/// An event of CRON_RUNS.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunEvent {
-    /// An executor begins an attempt.
-    Started(Started),
-    /// An executor that shuts down gives the attempt back; it does not count.
-    Interrupted(Started),
-    /// The attempt failed and another one is left.
-    AttemptFailed(AttemptFailed),
-    /// The shard's result. Terminal.
-    Succeeded(Succeeded),
-    /// The last attempt failed, or failed for good. Terminal.
-    Failed(Failed),
-    /// No executor started it in time. Terminal, by the leader.
-    Expired(Ended),
-    /// A cancel ended it. Terminal, by the leader.
-    Cancelled(Ended),
-    /// Its hard end passed without a result. Terminal, by the leader.
-    Lost(Ended),
 }
 
 /// A job's whole state; each change repeats all of it.
@@ -328,140 +305,6 @@ pub struct Meta {
     pub partitions: u8,
 }
 
-/// Where in a shard's life an event stands.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
-pub struct Place {
-    /// The fire; 0 where the leader ends a shard that nothing has started.
-    pub fire_no: u32,
-    /// Which delivery of that fire.
-    pub delivery: u32,
-    /// Starts of this shard so far that count.
-    pub attempt: u32,
-}
-
-/// Who runs an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Executor {
-    /// The node's name.
-    pub node: Name,
-    /// The process.
-    pub instance: Instance,
-}
-
-/// An executor begins, or gives back, an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Started {
-    /// Where it stands.
-    pub place: Place,
-    /// Who.
-    pub executor: Executor,
-}
-
-/// What kind of failure it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// The task said so.
-    Error,
-    /// The task took longer than its timeout and was killed.
-    Timeout,
-    /// The executor died, or lost the attempt, while the task ran.
-    Crashed,
-}
-
-/// Why an attempt failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Failure {
-    /// What kind.
-    pub kind: FailureKind,
-    /// In words, at most 4 KiB.
-    pub message: String,
-}
-
-/// The last bytes of what a task printed, bounded.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Output {
-    /// The end of standard output.
-    pub stdout: String,
-    /// The end of standard error.
-    pub stderr: String,
-    /// Bytes that were dropped from both.
-    pub dropped: u64,
-}
-
-/// The attempt failed and another one is left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct AttemptFailed {
-    /// Where it stands.
-    pub place: Place,
-    /// Who ran it.
-    pub executor: Executor,
-    /// Why.
-    pub failure: Failure,
-    /// The task asks for no retry before this has passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after: Option<Span>,
-    /// What it printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
-}
-
-/// The shard's result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Succeeded {
-    /// Where it stands.
-    pub place: Place,
-    /// Who ran it.
-    pub executor: Executor,
-    /// What the task returned, bit for bit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Json>,
-    /// What it printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
-}
-
-/// The shard has failed for good.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Failed {
-    /// Where it stands.
-    pub place: Place,
-    /// Who ran it, or found it crashed.
-    pub executor: Executor,
-    /// Why.
-    pub failure: Failure,
-    /// What it printed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
-}
-
-/// The leader has ended a shard.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Ended {
-    /// Where it stands: that of the event before.
-    pub place: Place,
-    /// The leader's term.
-    pub epoch: Epoch,
-    /// The cancel's sequence in CRON_COMMANDS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<u64>,
-}
-
-/// A run that ended in a final failure; in CRON_DEAD.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct DeadLetter {
-    /// The order that failed.
-    pub fired: Fired,
-    /// How often it was started.
-    pub attempts: u32,
-    /// Why it failed.
-    pub failure: Failure,
-    /// Broker timestamp of the failure.
-    pub at: Timestamp,
-}
-
 impl LogEvent {
     /// The kinds this binary knows.
     pub const KINDS: [&str; 12] = [
@@ -480,106 +323,6 @@ impl LogEvent {
     ];
 }
 
-impl RunEvent {
-    /// The kinds this binary knows.
-    pub const KINDS: [&str; 8] = [
-        "started",
-        "interrupted",
-        "attempt_failed",
-        "succeeded",
-        "failed",
-        "expired",
-        "cancelled",
-        "lost",
-    ];
-
-    /// Where in the shard's life it stands.
-    #[must_use]
-    pub const fn place(&self) -> Place {
-        match self {
-            Self::Started(e) | Self::Interrupted(e) => e.place,
-            Self::AttemptFailed(e) => e.place,
-            Self::Succeeded(e) => e.place,
-            Self::Failed(e) => e.place,
-            Self::Expired(e) | Self::Cancelled(e) | Self::Lost(e) => e.place,
-        }
-    }
-
-    /// Whether it ends its shard, whatever its fire_no.
-    #[must_use]
-    pub const fn is_terminal(&self) -> bool {
-        match self {
-            Self::Started(_) | Self::Interrupted(_) | Self::AttemptFailed(_) => false,
-            Self::Succeeded(_) | Self::Failed(_) => true,
-            Self::Expired(_) | Self::Cancelled(_) | Self::Lost(_) => true,
-        }
-    }
-
-    /// The kind, as it is written.
-    #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Started(_) => "started",
-            Self::Interrupted(_) => "interrupted",
-            Self::AttemptFailed(_) => "attempt_failed",
-            Self::Succeeded(_) => "succeeded",
-            Self::Failed(_) => "failed",
-            Self::Expired(_) => "expired",
-            Self::Cancelled(_) => "cancelled",
-            Self::Lost(_) => "lost",
-        }
-    }
-}
-
-/// An event, or the kind of one that a later version wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decoded<E> {
-    /// An event this binary knows.
-    Known(E),
-    /// One it does not.
-    Unknown {
-        /// Its kind, cut to 64 characters.
-        kind: String,
-    },
-}
-
-/// A body that is no event of any version.
-#[derive(Debug, thiserror::Error)]
-#[error("not an event: {0}")]
-pub struct DecodeError(#[from] serde_json::Error);
-
-/// An event as it is stored: one object whose only field is named by the kind.
-pub trait Event: Serialize + DeserializeOwned {
-    /// The kinds this binary knows.
-    const KNOWN: &'static [&'static str];
-
-    /// The event's JSON.
-    fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("events have string keys only")
-    }
-
-    /// Reads an event.
-    ///
-    /// # Errors
-    /// When the body is not an object of one field, or its kind is known and its body is not.
-    fn decode(body: &[u8]) -> Result<Decoded<Self>, DecodeError> {
-        let error = match serde_json::from_slice(body) {
-            Ok(event) => return Ok(Decoded::Known(event)),
-            Err(error) => error,
-        };
-        match &serde_json::from_slice::<Fields<'_>>(body).map(|fields| fields.0).as_deref() {
-            Ok([(kind, _)]) if !Self::KNOWN.contains(&kind.as_str()) => {
-                Ok(Decoded::Unknown { kind: kind.chars().take(64).collect() })
-            }
-            _ => Err(error.into()),
-        }
-    }
-}
-
 impl Event for LogEvent {
-    const KNOWN: &'static [&'static str] = &Self::KINDS;
-}
-
-impl Event for RunEvent {
     const KNOWN: &'static [&'static str] = &Self::KINDS;
 }

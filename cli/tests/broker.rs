@@ -1,0 +1,313 @@
+//! The command line against a real nats-server and a real ticker: what is printed and how it exits.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests; the lint knows test functions only"
+)]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use cronstream_server::{Server, ServerConfig};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A broker with an installation.
+struct World {
+    server: Server,
+    folder: TempDir,
+    ticker: Option<Child>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(mut ticker) = self.ticker.take() {
+            ticker.kill().unwrap();
+            ticker.wait().unwrap();
+        }
+    }
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    async fn start_with(settings: &str) -> Self {
+        let binary = cronstream_server::ensure(&mut |line| eprintln!("{line}")).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = ServerConfig::new(folder.path().join("nats"));
+        config.extra = settings.to_owned();
+        let server = Server::start(&binary, config).await.unwrap();
+        Self { server, folder, ticker: None }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cronstream"));
+        command.args(arguments).env("NATS_URL", self.server.url()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The exit code with both outputs.
+    fn all(&self, arguments: &[&str]) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.run(arguments);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    }
+
+    /// Standard output of a success.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let (code, stdout, stderr) = self.all(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {stderr}{stdout}");
+        stdout
+    }
+
+    /// The lines of JSON of a success.
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let text = self.ok(&[arguments, &["--json"]].concat());
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The exit code and the error.
+    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let (code, _, stderr) = self.all(arguments);
+        (code, stderr)
+    }
+
+    /// Starts a ticker; a command waits for it to lead.
+    fn ticker(&mut self, options: &[&str]) {
+        self.ok(&["init", "--partitions", "2", "--lease-ttl", "1s"]);
+        let arguments = [&["ticker", "--node", "t1"], options].concat();
+        let log = std::fs::File::create(self.folder.path().join("ticker.log")).unwrap();
+        self.ticker = Some(self.command(&arguments).stderr(log).spawn().unwrap());
+    }
+
+    /// The first status that is as expected; a node renews its report once a second.
+    fn status_when(&self, expected: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            // Each takes as long as it listens for further nodes.
+            let status = self.json(&["status"]).remove(0);
+            if expected(&status) {
+                return status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{status}");
+        }
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+const JOBS: &str = "\
+job: billing/nightly
+task: report
+schedule: {cron: \"0 3 * * *\"}
+time_zone: Europe/Berlin
+params: {deep: [1, 1.5, '1.10']}
+---
+job: billing/often
+task: report
+queue: reports
+schedule: {every: 1h}
+title: \"a \\u001b[31mred\\u001b[0m title\"
+";
+
+#[tokio::test]
+async fn a_server_without_an_installation_exits_with_7() {
+    let world = World::start().await;
+    for verb in [&["status"][..], &["list"], &["get", "a/b"], &["ticker"]] {
+        let (code, error) = world.fails(verb);
+        assert_eq!(code, 7, "{verb:?}: {error}");
+        assert!(error.contains("cronstream init"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn repeating_init_changes_nothing_and_another_partition_count_is_refused() {
+    let world = World::start().await;
+    world.ok(&["init", "--partitions", "3", "--lease-ttl", "2s"]);
+    let again = world.json(&["init"]).remove(0);
+    assert_eq!((&again["partitions"], &again["lease_ttl"]), (&3.into(), &"2s".into()));
+    let streams = again["streams"].as_array().unwrap();
+    assert!(streams.iter().all(|stream| stream["change"] == "unchanged"), "{again}");
+    let (code, error) = world.fails(&["init", "--partitions", "4"]);
+    assert_eq!(code, 7);
+    assert!(error.contains("has 3 partitions, not 4"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_ticker_a_command_is_indeterminate_and_says_how_to_look() {
+    let world = World::start().await;
+    world.ok(&["init"]);
+    let file = world.file("jobs.yaml", JOBS);
+    let (code, error) = world.fails(&["apply", "-f", &file, "--timeout", "500ms"]);
+    assert_eq!(code, 4);
+    assert!(error.contains("cronstream get billing/"), "{error}");
+    let (code, stdout, _) = world.all(&["doctor"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("FAIL  tickers: none answers"), "{stdout}");
+    assert_eq!(world.fails(&["release"]).0, 1);
+}
+
+#[tokio::test]
+async fn apply_creates_then_leaves_alone_then_changes() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    let outcomes = |world: &World, more: &[&str]| -> Vec<String> {
+        let rows = world.json(&[&["apply", "-f", &file], more].concat());
+        rows.iter().map(|row| row["outcome"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(outcomes(&world, &["--dry-run"]), ["created", "created"]);
+    assert_eq!(outcomes(&world, &[]), ["created", "created"]);
+    assert_eq!(outcomes(&world, &[]), ["unchanged", "unchanged"]);
+    world.file("jobs.yaml", &JOBS.replace("1h", "2h"));
+    assert_eq!(outcomes(&world, &["--dry-run"]), ["unchanged", "changed"]);
+    assert_eq!(outcomes(&world, &[]), ["unchanged", "changed"]);
+    let job = world.json(&["get", "billing/nightly"]).remove(0);
+    assert_eq!(job["definition"]["params"]["deep"][2], "1.10");
+    let next = world.json(&["next", "billing/nightly", "-n", "2"]);
+    assert!(next.iter().all(|row| row["time_zone"] == "Europe/Berlin"), "{next:?}");
+    assert!(next[0]["local"].as_str().unwrap().contains("T03:00:00+"), "{next:?}");
+    let list = world.ok(&["list", "billing"]);
+    assert!(list.contains("\\u{1b}[31mred") && !list.contains('\u{1b}'), "{list}");
+    assert_eq!(world.json(&["list", "other"]).len(), 0);
+}
+
+#[tokio::test]
+async fn a_bad_document_is_rejected_with_every_fault_and_its_place_and_the_others_are_applied() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let bad = "---\njob: billing/bad\ntask: a b\ntimeout: 90\nparams:\n  id: 12345678901234567890\nschedule: {cron: \"61 * * * *\"}\n";
+    let file = world.file("jobs.yaml", &format!("{JOBS}{bad}"));
+    let (code, stdout, stderr) = world.all(&["apply", "-f", &file]);
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stdout.contains("created   billing/often"), "{stdout}");
+    for fault in ["14: $.task", "15: $.timeout", "17: $.params.id", "18: $.schedule.cron"] {
+        assert!(stdout.contains(&format!("{file}:{fault}")), "{fault}: {stdout}");
+    }
+    assert!(
+        stdout.contains("12345678901234567890") && stdout.contains("a JSON file keeps"),
+        "{stdout}"
+    );
+    assert_eq!(world.fails(&["get", "billing/bad"]).0, 6);
+}
+
+#[tokio::test]
+async fn a_job_is_paused_resumed_and_deleted() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    world.ok(&["apply", "-f", &file]);
+    let job = "billing/often";
+    world.ok(&["pause", job]);
+    assert!(world.ok(&["pause", job]).contains("paused already"));
+    assert_eq!(world.json(&["get", job])[0]["state"], "paused");
+    let (code, stdout, stderr) = world.all(&["resume", job]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("no slot fell into the pause") && stdout.contains("resumed"),
+        "{stderr}{stdout}"
+    );
+    let (code, error) = world.fails(&["delete", job]);
+    assert_eq!(code, 2, "nobody can be asked: {error}");
+    world.ok(&["delete", job, "--yes"]);
+    assert_eq!(world.fails(&["get", job]).0, 6);
+    assert_eq!(world.json(&["list"]).len(), 1);
+    assert_eq!(world.json(&["list", "--deleted"]).len(), 2);
+}
+
+#[tokio::test]
+async fn a_triggered_run_is_found_waited_for_and_cancelled() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    world.ok(&["apply", "-f", &file]);
+    let trigger =
+        ["trigger", "billing/often", "--key", "k", "--params", "{\"n\":12345678901234567890}"];
+    let verdict = world.json(&trigger).remove(0);
+    let run = verdict["outcome"]["fired"]["run"].as_str().unwrap().to_owned();
+    let (code, error) = world.fails(&trigger);
+    assert_eq!(code, 3);
+    assert!(error.contains(&run), "{error}");
+    // Nothing runs it: there is no executor.
+    assert_eq!(world.json(&["runs", "billing/often"])[0]["state"], "waiting");
+    assert!(world.ok(&["run", &run]).contains("12345678901234567890"));
+    let (code, stdout, _) = world.all(&["doctor"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("queues without executors: default, reports"), "{stdout}");
+    assert_eq!(world.fails(&["cancel", &run]).0, 2);
+    world.ok(&["cancel", &run, "--yes"]);
+    assert_eq!(world.json(&["run", &run])[0]["state"], "cancelled");
+    assert_eq!(world.fails(&["cancel", "billing/often", &run, "--yes"]).0, 3);
+    let unknown = "01a31bbc-507b-8dab-b5ee-be7b4b3cf84b";
+    assert_eq!(world.fails(&["run", unknown]).0, 6);
+}
+
+#[tokio::test]
+async fn status_names_the_leader_and_release_ends_a_hold() {
+    let mut world = World::start().await;
+    world.ticker(&["--hold"]);
+    let file = world.file("jobs.yaml", JOBS);
+    world.ok(&["apply", "-f", &file]);
+    let status = world.status_when(|status| status["tickers"][0]["role"]["ticker"]["hold"] == true);
+    let partitions = status["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 2);
+    assert!(partitions.iter().all(|partition| partition["leader"] == "t1"), "{status}");
+    let (code, error) = world.fails(&["trigger", "billing/often"]);
+    assert_eq!(code, 3);
+    assert!(error.contains("on hold"), "{error}");
+    assert_eq!(world.json(&["release"])[0]["released"][0], "t1");
+    world.status_when(|status| status["tickers"][0]["role"]["ticker"]["hold"] == false);
+    world.ok(&["trigger", "billing/often"]);
+}
+
+/// Everybody without a login may do all; `dev` may work in namespace `billing` alone.
+const USERS: &str = r#"
+authorization { users = [
+  { user: guest, password: guest }
+  { user: dev, password: "p@ss", permissions: {
+      publish: { allow: ["cron.*.billing.*", "$JS.API.DIRECT.GET.CRON_LOG.cron.job.billing.*"]
+                 deny: ["cron.job.>", "cron.history.>", "cron.skipped.>", "cron.rejected.>"] }
+      subscribe: { allow: ["_INBOX.dev.>"] } } }
+] }
+no_auth_user: guest
+"#;
+
+#[tokio::test]
+async fn a_user_of_one_namespace_works_there_and_nowhere_else() {
+    let mut world = World::start_with(USERS).await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    let login = |login: &str| world.server.url().replace("nats://", &format!("nats://{login}@"));
+    let url = login("dev:p%40ss");
+    let me = ["--nats", &url, "--inbox-prefix", "_INBOX.dev"];
+    let as_dev = |arguments: &[&str]| world.all(&[arguments, &me].concat());
+    for verb in [
+        &["apply", "-f", &file][..],
+        &["get", "billing/often"],
+        &["pause", "billing/often"],
+        &["trigger", "billing/often"],
+    ] {
+        let (code, _, error) = as_dev(verb);
+        assert_eq!(code, 0, "{verb:?}: {error}");
+    }
+    for verb in [&["list"][..], &["trigger", "other/job"], &["status"]] {
+        let (code, _, error) = as_dev(verb);
+        assert_eq!(code, 1, "{verb:?}: {error}");
+        assert!(error.contains("error[permission-denied]"), "{error}");
+    }
+    let (code, error) = world.fails(&["get", "billing/often", "--nats", &login("dev:wrong")]);
+    assert_eq!(code, 5, "{error}");
+    assert!(!error.contains("wrong"), "{error}");
+}

@@ -1,0 +1,358 @@
+//! The guarantees of `design.md` §6, checked on every message that is stored.
+//!
+//! Invariant: nothing here asks the core; slots are counted again by `slots.rs`, from the definitions alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cronstream_schemas::definition::Overlap;
+use cronstream_schemas::event::{
+    Cause, Cursor, Fired, JobState, LogEvent, Place, RunEvent, Skipped, SkippedWhat, TriggerCause,
+};
+use cronstream_schemas::id::{Incarnation, Instance, RunId, ShardId};
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
+
+use crate::slots::{between, is_slot};
+use crate::store::{LogMessage, RunMessage};
+use crate::world::MAX_CLOCK_ERROR;
+
+/// What is known of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobHistory {
+    pub(crate) states: Vec<JobState>,
+    /// Slots that have their outcome.
+    pub(crate) decided: BTreeSet<(Incarnation, Timestamp)>,
+    /// Slots that are, or were, held.
+    pub(crate) held: BTreeSet<(Incarnation, Timestamp)>,
+    last_decided: Timestamp,
+}
+
+/// What is known of a shard.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardHistory {
+    pub(crate) fired: Fired,
+    pub(crate) fires: u32,
+    /// Its run events so far.
+    pub(crate) last: Option<(u64, Timestamp, RunEvent)>,
+    pub(crate) ended: bool,
+    pub(crate) failed: bool,
+    /// From when each failed fire may be fired again.
+    retry_from: BTreeMap<u32, Timestamp>,
+}
+
+/// The checker.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checker {
+    pub(crate) jobs: BTreeMap<JobId, JobHistory>,
+    pub(crate) shards: BTreeMap<ShardId, ShardHistory>,
+    pub(crate) effects: BTreeSet<u64>,
+    pub(crate) cursor: Option<Cursor>,
+    keys: BTreeSet<(JobId, Incarnation, String)>,
+    tokens: BTreeMap<u64, Instance>,
+    newest: Option<ShardId>,
+    broken: Option<String>,
+}
+
+impl Checker {
+    /// Whether everything stored so far keeps the guarantees.
+    pub(crate) fn verdict(&self) -> Result<(), String> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn newest_run(&self) -> Option<(JobId, RunId)> {
+        let shard = self.newest?;
+        Some((self.shards.get(&shard)?.fired.job.clone(), shard.run))
+    }
+
+    fn must(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds && self.broken.is_none() {
+            self.broken = Some(otherwise());
+        }
+    }
+
+    /// A task begins to run under a fencing token.
+    pub(crate) fn begin(&mut self, token: u64, shard: ShardId, instance: Instance) {
+        let before = self.tokens.insert(token, instance);
+        self.must(before.is_none(), || format!("token {token} of {shard} was used twice"));
+    }
+
+    /// A message is stored in CRON_LOG.
+    pub(crate) fn log(&mut self, message: &LogMessage) {
+        let at = message.at;
+        match &message.event {
+            LogEvent::JobDefined(state)
+            | LogEvent::JobPaused(state)
+            | LogEvent::JobResumed(state)
+            | LogEvent::JobDeleted(state) => {
+                let resumed = matches!(message.event, LogEvent::JobResumed(_));
+                self.state(state, resumed);
+            }
+            LogEvent::Fired(fired) if fired.fire_no == 1 => self.first_fire(at, fired),
+            LogEvent::Fired(fired) => self.retry(at, fired),
+            LogEvent::Held(held) => {
+                let job = self.jobs.entry(held.job.clone()).or_default();
+                let slot = (held.incarnation, held.slot);
+                let fresh = !job.decided.contains(&slot) && job.held.insert(slot);
+                job.last_decided = job.last_decided.max(held.slot);
+                self.must(fresh, || format!("slot {} of {} held twice", held.slot, held.job));
+            }
+            LogEvent::Skipped(skipped) => self.skipped(at, skipped),
+            LogEvent::Rejected(rejected) => self.effect(rejected.command),
+            LogEvent::Cursor(cursor) => self.cursor(at, cursor),
+            LogEvent::HeldEnded(_) | LogEvent::JobRevised(_) | LogEvent::Meta(_) => {}
+        }
+    }
+
+    fn effect(&mut self, command: u64) {
+        let fresh = self.effects.insert(command);
+        self.must(fresh, || format!("command {command} took effect twice"));
+    }
+
+    fn state(&mut self, state: &JobState, resumed: bool) {
+        self.effect(state.command);
+        let job = self.jobs.entry(state.job.clone()).or_default();
+        let before = job.states.last();
+        let floor = before.map_or(Timestamp::MIN, |before| before.effective_after);
+        let newer = before.is_none_or(|before| before.command < state.command);
+        let most = floor.max(job.last_decided).max(if resumed { floor } else { state.at });
+        let least = job.last_decided.max(if resumed { floor } else { state.at });
+        let right = (least..=most).contains(&state.effective_after);
+        job.states.push(state.clone());
+        self.must(newer, || format!("{}: command {} came late", state.job, state.command));
+        self.must(right, || {
+            let after = state.effective_after;
+            format!("{}: effective after {after}, not in {least}..={most}", state.job)
+        });
+    }
+
+    fn first_fire(&mut self, at: Timestamp, fired: &Fired) {
+        match &fired.cause {
+            Cause::Slot(slot) => {
+                self.must(fired.scheduled_at == *slot, || format!("{fired:?}"));
+                self.decide(at, fired, *slot, *slot, 1);
+            }
+            Cause::Trigger(cause) => self.trigger(&fired.job, fired.incarnation, cause, true),
+        }
+        let id = fired.shard_id();
+        let overlap = self.jobs.get(&fired.job).and_then(|job| {
+            let state = job.states.iter().rfind(|state| state.revision == fired.revision)?;
+            Some(state.definition.as_ref()?.overlap)
+        });
+        if overlap == Some(Overlap::Skip) {
+            let beside = self.shards.values().find(|other| {
+                other.fired.job == fired.job
+                    && !other.ended
+                    && other.fired.keep_until > at.plus(MAX_CLOCK_ERROR)
+            });
+            let beside = beside.map(|other| other.fired.id());
+            self.must(beside.is_none(), || format!("{} fired beside {beside:?}", fired.id()));
+        }
+        let history = ShardHistory {
+            fired: fired.clone(),
+            fires: 1,
+            last: None,
+            ended: false,
+            failed: false,
+            retry_from: BTreeMap::new(),
+        };
+        let fresh = self.shards.insert(id, history).is_none();
+        self.newest = Some(id);
+        self.must(fresh, || format!("{} fired twice", fired.id()));
+    }
+
+    fn retry(&mut self, at: Timestamp, fired: &Fired) {
+        let Some(shard) = self.shards.get_mut(&fired.shard_id()) else {
+            self.must(false, || format!("{} without a first fire", fired.id()));
+            return;
+        };
+        let next = fired.fire_no == shard.fires + 1;
+        shard.fires = shard.fires.max(fired.fire_no);
+        let from = shard.retry_from.get(&(fired.fire_no - 1)).copied();
+        let waited = from.is_some_and(|from| at.plus(MAX_CLOCK_ERROR) >= from);
+        self.must(next, || format!("{} fired out of its turn", fired.id()));
+        self.must(waited, || format!("{} fired at {at}, not after {from:?}", fired.id()));
+    }
+
+    fn trigger(&mut self, job: &JobId, life: Incarnation, cause: &TriggerCause, fires: bool) {
+        self.effect(cause.command);
+        if let (true, Some(key)) = (fires, cause.key.clone()) {
+            let fresh = self.keys.insert((job.clone(), life, key.clone()));
+            self.must(fresh, || format!("key {key} of {job} fired twice"));
+        }
+    }
+
+    fn skipped(&mut self, at: Timestamp, skipped: &Skipped) {
+        match &skipped.what {
+            SkippedWhat::Trigger(cause) => {
+                self.trigger(&skipped.job, skipped.incarnation, cause, false);
+            }
+            SkippedWhat::Slots { first, last, count: told } => {
+                let fired = (&skipped.job, skipped.revision, skipped.incarnation);
+                self.decide_range(at, fired, (*first, *last), *told);
+            }
+        }
+    }
+
+    fn decide(
+        &mut self,
+        at: Timestamp,
+        fired: &Fired,
+        first: Timestamp,
+        last: Timestamp,
+        told: u64,
+    ) {
+        let whose = (&fired.job, fired.revision, fired.incarnation);
+        self.decide_range(at, whose, (first, last), told);
+    }
+
+    fn decide_range(
+        &mut self,
+        at: Timestamp,
+        (id, revision, life): (&JobId, cronstream_schemas::id::Revision, Incarnation),
+        (first, last): (Timestamp, Timestamp),
+        told: u64,
+    ) {
+        let early = last > at.plus(MAX_CLOCK_ERROR);
+        let job = self.jobs.entry(id.clone()).or_default();
+        let begun = job.states.iter().find(|state| state.revision == revision).cloned();
+        let end = job
+            .states
+            .iter()
+            .find(|state| state.command > revision.0 && state.revision != revision);
+        let end = end.map_or(Timestamp::MAX, |next| next.effective_after);
+        let deleted = job
+            .states
+            .iter()
+            .find(|state| state.command > revision.0 && state.definition.is_none());
+        let end = deleted.map_or(end, |state| end.min(state.effective_after));
+        let mut wrong = Vec::new();
+        if let Some(state) = begun.filter(|state| state.incarnation == life) {
+            let all = between(&state, first, last);
+            if all.len() as u64 != told || !is_slot(&state, first) || !is_slot(&state, last) {
+                wrong.push(format!("{} slots, not {told}", all.len()));
+            }
+            for slot in all {
+                let was_held = job.held.contains(&(life, slot));
+                if !job.decided.insert((life, slot)) {
+                    wrong.push(format!("slot {slot} decided twice"));
+                }
+                if !(slot > state.effective_after && (slot <= end || was_held)) {
+                    wrong.push(format!("slot {slot} is not one of revision {revision:?}"));
+                }
+            }
+        } else {
+            wrong.push(format!("no revision {revision:?}"));
+        }
+        job.last_decided = job.last_decided.max(last);
+        if early {
+            wrong.push(format!("slot {last} decided at {at}"));
+        }
+        self.must(wrong.is_empty(), || format!("{id}: {wrong:?}"));
+    }
+
+    fn cursor(&mut self, at: Timestamp, cursor: &Cursor) {
+        if let Some(old) = &self.cursor {
+            let place =
+                |c: &Cursor| (c.position.due, c.position.job.is_none(), c.position.job.clone());
+            let rises = (cursor.epoch, cursor.tick) > (old.epoch, old.tick)
+                && cursor.tick > old.tick
+                && place(cursor) >= place(old)
+                && cursor.commands_through >= old.commands_through
+                && cursor.dead_through >= old.dead_through;
+            let text = format!("{cursor:?} after {old:?}");
+            self.must(rises, || text);
+        }
+        let limit = at.plus(MAX_CLOCK_ERROR);
+        self.must(cursor.position.due <= limit, || format!("{at}: ahead of time: {cursor:?}"));
+        self.cursor = Some(cursor.clone());
+    }
+
+    /// A message is stored in CRON_RUNS.
+    pub(crate) fn run(&mut self, message: &RunMessage) {
+        let id = message.key.shard;
+        let Some(shard) = self.shards.get_mut(&id) else {
+            self.must(false, || format!("{:?} of a shard that was not fired", message.event));
+            return;
+        };
+        let last = shard.last.as_ref().map(|(_, _, event)| event.clone());
+        let fault = fault(shard, message.at, last.as_ref(), &message.event);
+        if let RunEvent::AttemptFailed(failed) = &message.event {
+            let asked = failed.retry_after.map_or(std::time::Duration::ZERO, |s| s.to_duration());
+            let from = message.at.plus(asked + cronstream_core::retry::DELAY_MIN);
+            shard.retry_from.insert(failed.place.fire_no, from);
+        }
+        shard.ended |= message.event.is_terminal();
+        shard.failed |= matches!(message.event, RunEvent::Failed(_));
+        shard.last = Some((message.seq, message.at, message.event.clone()));
+        self.must(fault.is_none(), || {
+            format!(
+                "{id}: {} {:?} after {last:?}: {}",
+                message.event.kind(),
+                message.event.place(),
+                fault.unwrap_or_default()
+            )
+        });
+    }
+}
+
+/// What is wrong with an event behind `last`.
+fn fault(
+    shard: &ShardHistory,
+    at: Timestamp,
+    last: Option<&RunEvent>,
+    event: &RunEvent,
+) -> Option<&'static str> {
+    let place = event.place();
+    let before = last.map_or(Place::default(), RunEvent::place);
+    let max = shard.fired.retry.max_attempts;
+    let by_leader =
+        matches!(event, RunEvent::Expired(_) | RunEvent::Cancelled(_) | RunEvent::Lost(_));
+    if by_leader && at.plus(MAX_CLOCK_ERROR) >= shard.fired.keep_until {
+        return None; // No ticker worked for the whole retention: what there was has vanished.
+    }
+    if shard.ended {
+        return Some("the shard had ended");
+    }
+    match event {
+        RunEvent::Started(_) => {
+            let delivery = if before.fire_no == place.fire_no { before.delivery + 1 } else { 1 };
+            let failed = matches!(last, Some(RunEvent::AttemptFailed(_)));
+            match () {
+                () if place.fire_no > shard.fires => Some("the fire is not in the log"),
+                () if place.fire_no < before.fire_no => Some("a later fire had begun"),
+                () if failed && place.fire_no == before.fire_no => Some("its fire had failed"),
+                () if place.attempt != before.attempt + 1 => Some("the attempt is miscounted"),
+                () if place.attempt > max => Some("too many attempts"),
+                () if place.delivery != delivery => Some("the delivery is miscounted"),
+                () => None,
+            }
+        }
+        RunEvent::Failed(failed)
+            if failed.failure.kind == cronstream_schemas::event::FailureKind::Crashed =>
+        {
+            let crashed = matches!(last, Some(RunEvent::Started(_))) && before.attempt == max;
+            (!crashed).then_some("no last attempt had crashed")
+        }
+        RunEvent::Interrupted(own) => {
+            let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor == own.executor);
+            let right = mine && place.attempt + 1 == before.attempt;
+            (!right).then_some("it does not follow its own start")
+        }
+        RunEvent::AttemptFailed(own) => {
+            let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor == own.executor);
+            let right = mine && place == before && place.attempt < max;
+            (!right).then_some("it does not follow its own start, or was the last attempt")
+        }
+        RunEvent::Succeeded(own) => follows(last, &own.executor.instance, place == before),
+        RunEvent::Failed(own) => follows(last, &own.executor.instance, place == before),
+        RunEvent::Expired(_) => last.is_some().then_some("it had started"),
+        RunEvent::Cancelled(_) | RunEvent::Lost(_) => {
+            (place != before).then_some("it does not repeat the place before it")
+        }
+    }
+}
+
+fn follows(last: Option<&RunEvent>, instance: &Instance, same: bool) -> Option<&'static str> {
+    let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor.instance == *instance);
+    (!(mine && same)).then_some("it does not follow its own start")
+}

@@ -1,0 +1,59 @@
+//! Events: what tickers append to CRON_LOG and CRON_DEAD, and executors to CRON_RUNS.
+//!
+//! Invariant: an event is written `{"<kind>": {…}}`; a field or kind that was shipped is never reused. A kind
+//! this binary does not know decodes to [`Decoded::Unknown`], never to an error.
+
+mod log;
+mod run;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use self::log::*;
+pub use self::run::*;
+use crate::json::Fields;
+
+/// An event, or the kind of one that a later version wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded<E> {
+    /// An event this binary knows.
+    Known(E),
+    /// One it does not.
+    Unknown {
+        /// Its kind, cut to 64 characters.
+        kind: String,
+    },
+}
+
+/// A body that is no event of any version.
+#[derive(Debug, thiserror::Error)]
+#[error("not an event: {0}")]
+pub struct DecodeError(#[from] serde_json::Error);
+
+/// An event as it is stored: one object whose only field is named by the kind.
+pub trait Event: Serialize + DeserializeOwned {
+    /// The kinds this binary knows.
+    const KNOWN: &'static [&'static str];
+
+    /// The event's JSON.
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("events have string keys only")
+    }
+
+    /// Reads an event.
+    ///
+    /// # Errors
+    /// When the body is not an object of one field, or its kind is known and its body is not.
+    fn decode(body: &[u8]) -> Result<Decoded<Self>, DecodeError> {
+        let error = match serde_json::from_slice(body) {
+            Ok(event) => return Ok(Decoded::Known(event)),
+            Err(error) => error,
+        };
+        match &serde_json::from_slice::<Fields<'_>>(body).map(|fields| fields.0).as_deref() {
+            Ok([(kind, _)]) if !Self::KNOWN.contains(&kind.as_str()) => {
+                Ok(Decoded::Unknown { kind: kind.chars().take(64).collect() })
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
