@@ -186,8 +186,13 @@ impl Error {
             Self::NotAsked(_) => return Some("add --yes".into()),
             Self::Indeterminate { look, .. } => return Some(look.clone()),
             Self::NoJob(job) => return Some(format!("cronstream list {}", job.namespace)),
+            Self::OtherPartitions { .. } => {
+                let hint =
+                    "leave --partitions out, or make another installation beside it with --prefix";
+                return Some(hint.into());
+            }
             Self::Unfit(_) => {
-                return Some("start that one as docs/operating/nats.md says; without --nats, dev brings its own".into());
+                return Some("docs/operating/production.md says how to run one; without --nats, dev brings its own".into());
             }
             Self::Usage(_)
             | Self::File { .. }
@@ -195,7 +200,6 @@ impl Error {
             | Self::Declined
             | Self::Rejected(_)
             | Self::NoRun(_)
-            | Self::OtherPartitions { .. }
             | Self::Unreadable { .. }
             | Self::RunFailed { .. }
             | Self::Unhealthy { .. }

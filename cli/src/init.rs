@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is not asked for keeps its present value, so that repeating `init` changes nothing.
 
-use cronstream_bus::{Bus, Change, Error as BusError, InitOptions, InitReport, Topology};
+use cronstream_bus::{Bus, Change, Error as BusError, InitOptions, InitReport};
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{Decoded, Event as _, LogEvent, Meta};
 use serde::Serialize;
@@ -34,15 +34,10 @@ struct Stream {
 pub(crate) async fn init(session: &Session, init: &args::Init) -> Result<(), Error> {
     let bus = session.bus().await?;
     bus.probe().await?.require()?;
-    let found = existing(&bus).await?;
-    let found_partitions = match found.as_ref().and_then(|topology| topology.meta.as_deref()) {
-        Some(meta) => Some(partitions(meta)?),
-        None => None,
-    };
-    let ttl = found.as_ref().map(|topology| Span::from(topology.lease_ttl));
-    let replicas =
-        init.replicas.or(found.map(|topology| topology.replicas)).unwrap_or(REPLICAS_DEFAULT);
-    let lease_ttl = init.lease_ttl.or(ttl).unwrap_or(LEASE_TTL_DEFAULT);
+    let found = Found::read(&bus).await?;
+    let found_partitions = found.meta.as_deref().map(partitions).transpose()?;
+    let replicas = init.replicas.or(found.replicas).unwrap_or(REPLICAS_DEFAULT);
+    let lease_ttl = init.lease_ttl.or(found.lease_ttl).unwrap_or(LEASE_TTL_DEFAULT);
     let asked = init.partitions.or(found_partitions).unwrap_or(PARTITIONS_DEFAULT);
     refuse_another_count(found_partitions, asked)?;
     let meta = LogEvent::Meta(Meta { partitions: asked }).encode();
@@ -57,10 +52,35 @@ pub(crate) async fn init(session: &Session, init: &args::Init) -> Result<(), Err
     Ok(())
 }
 
-/// The installation as it is; `None` where a part of it is missing.
-async fn existing(bus: &Bus) -> Result<Option<Topology>, Error> {
-    match bus.check().await {
-        Ok(topology) => Ok(Some(topology)),
+/// The installation as it is; what is lost of it must not turn the rest back to the defaults.
+#[derive(Debug, Default)]
+struct Found {
+    replicas: Option<u8>,
+    lease_ttl: Option<Span>,
+    meta: Option<Vec<u8>>,
+}
+
+impl Found {
+    async fn read(bus: &Bus) -> Result<Self, Error> {
+        let names = bus.names();
+        let mut found = Self::default();
+        for stream in [&names.log, &names.commands, &names.runs, &names.dead] {
+            let Some(state) = present(bus.stream_state(stream).await)? else { continue };
+            found.replicas = found.replicas.or(u8::try_from(state.replicas).ok());
+            if stream == &names.log {
+                let meta = bus.last_from_leader(stream, &names.prefix().meta()).await?;
+                found.meta = meta.map(|message| message.payload.to_vec());
+            }
+        }
+        found.lease_ttl = present(bus.lease_ttl().await)?.map(Span::from);
+        Ok(found)
+    }
+}
+
+/// Takes what is missing for nothing found.
+fn present<T>(answer: Result<T, BusError>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
         Err(BusError::NotInitialised { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -16,6 +16,7 @@ use cronstream_bus::Delivery;
 use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
 use cronstream_schemas::event::{Executor, Failure, FailureKind, Fired, Output, Place, RunEvent};
 use cronstream_schemas::subject::RunKey;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) state: Arc<State>,
     pub(crate) store: Store,
     pub(crate) prefix: cronstream_schemas::subject::Prefix,
+    /// After this without a sign of life the broker delivers a fire again.
+    pub(crate) ack_wait: Duration,
     /// Between two beats.
     pub(crate) beat: Duration,
     /// Cancelled when what still runs is to be handed back.
@@ -70,8 +73,14 @@ enum Stop {
     HandBack,
 }
 
-/// Handles one delivery from reading the last event to settling.
-pub(crate) async fn handle(shared: Arc<Shared>, delivery: Delivery, fire: Fired, handler: Handler) {
+/// Handles one delivery from reading the last event to settling. It was asked for at `asked_at`.
+pub(crate) async fn handle(
+    shared: Arc<Shared>,
+    delivery: Delivery,
+    asked_at: Instant,
+    fire: Fired,
+    handler: Handler,
+) {
     let Some(_live) = shared.state.enter(fire.id()) else {
         tracing::debug!(fire = %fire.id(), "delivered again while it runs here");
         return;
@@ -80,7 +89,8 @@ pub(crate) async fn handle(shared: Arc<Shared>, delivery: Delivery, fire: Fired,
     let subject = shared.prefix.run(&key);
     let delivery = Arc::new(delivery);
     let beat = Beat::start(&shared, &delivery, &subject);
-    let attempt = Attempt { shared: &shared, fire: &fire, subject: &subject, handler: &handler };
+    let attempt =
+        Attempt { shared: &shared, asked_at, fire: &fire, subject: &subject, handler: &handler };
     let settle = Box::pin(attempt.run(&beat)).await;
     drop(beat);
     let settled = match settle {
@@ -95,6 +105,7 @@ pub(crate) async fn handle(shared: Arc<Shared>, delivery: Delivery, fire: Fired,
 
 struct Attempt<'a> {
     shared: &'a Arc<Shared>,
+    asked_at: Instant,
     fire: &'a Fired,
     subject: &'a str,
     handler: &'a Handler,
@@ -119,7 +130,7 @@ impl Attempt<'_> {
             };
             match self.begin(last.as_ref(), beat).await {
                 Some(settle) => return settle,
-                None => read = self.shared.store.last_from_leader(self.subject).await.ok(),
+                None => read = self.shared.store.last(self.subject).await.ok(),
             }
         }
         Settle::Nak(UNREAD)
@@ -128,6 +139,9 @@ impl Attempt<'_> {
     /// Steps 1 and 2, then the rest; `None` when `last` was a stale read.
     async fn begin(&self, last: Option<&Last>, beat: &Beat) -> Option<Settle> {
         let counters = &self.shared.state.counters;
+        if last.is_some_and(|last| self.may_be_running(last)) {
+            return Some(Settle::Nothing);
+        }
         match attempt::decide(self.fire, last, &self.shared.state.me, clock::now()) {
             Decision::Ack => {
                 counters.stale.add();
@@ -153,6 +167,15 @@ impl Attempt<'_> {
                 }
             }
         }
+    }
+
+    /// Whether the start that stands may be no crash, but that of an executor which was given the fire after this
+    /// delivery. A delivery is no older than its pull; younger than the ack wait, it is the newest.
+    fn may_be_running(&self, last: &Last) -> bool {
+        let started = matches!(last.event, RunEvent::Started(_));
+        started
+            && last.event.place().fire_no == self.fire.fire_no
+            && self.asked_at.elapsed() >= self.shared.ack_wait
     }
 
     async fn read_last(&self) -> Option<Read> {
@@ -197,7 +220,7 @@ impl Attempt<'_> {
             }
             Stop::Overtaken => {
                 self.count_refusal();
-                self.settle_from_leader().await
+                self.settle_overtaken(token).await
             }
         }
     }
@@ -249,8 +272,8 @@ impl Attempt<'_> {
     }
 
     /// Acknowledges only if the last event ends the fire.
-    async fn settle_from_leader(&self) -> Settle {
-        match self.shared.store.last_from_leader(self.subject).await {
+    async fn settle_overtaken(&self, token: u64) -> Settle {
+        match self.shared.store.last_since(self.subject, token + 1).await {
             Ok(Read::Known(Some(Last { event, .. }))) if attempt::is_over(self.fire, &event) => {
                 Settle::Ack
             }

@@ -107,6 +107,7 @@ impl Executor {
             state: Arc::clone(state),
             store: Store::new(self.bus.clone(), Arc::clone(state), give_up.clone()),
             prefix: self.bus.names().prefix().clone(),
+            ack_wait: self.ack_wait,
             beat: (self.ack_wait / 3).min(BEAT_MAX),
             hand_back: CancellationToken::new(),
         };

@@ -2,6 +2,9 @@
 //!
 //! Invariant: an event is stored at most once and only where it was decided for; what became of an append is
 //! known before anything is built on it.
+//!
+//! Every read is a direct get, which permissions narrow to a queue's own runs. Any replica answers it, perhaps with
+//! an older event; compare-and-set decides all the same: a stale answer costs another read or another append.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +23,8 @@ use crate::state::{State, Trouble};
 const TTL_MARGIN: Duration = Duration::from_secs(60);
 /// An append is given up this long after the run's hard end: the leader has ended the run meanwhile.
 const GIVE_UP_AFTER_END: Duration = Duration::from_secs(60);
+/// How often a last event is read that is older than one known already, before it counts as the last.
+const STALE_READS_MAX: u32 = 8;
 /// Between two tries of an append.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -81,13 +86,22 @@ impl Store {
         Ok(message.map(|message| message.seq))
     }
 
-    /// The last event as the stream's leader knows it.
-    pub(crate) async fn last_from_leader(
+    /// The last event, which is known to stand at `seq` or behind it. A replica that has not got so far is asked
+    /// again; when none has, the event is gone.
+    pub(crate) async fn last_since(
         &self,
         subject: &str,
+        seq: u64,
     ) -> Result<Read, cronstream_bus::Error> {
-        let message = self.bus.last_from_leader(&self.bus.names().runs, subject).await?;
-        Ok(decode(message.as_ref()))
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        for _ in 1..STALE_READS_MAX {
+            let message = self.bus.last_direct(&self.bus.names().runs, subject).await?;
+            if message.as_ref().map_or(0, |message| message.seq) >= seq {
+                return Ok(decode(message.as_ref()));
+            }
+            tokio::time::sleep(backoff.delay()).await;
+        }
+        self.last(subject).await
     }
 
     /// Appends an event that was decided after `expected_seq`, again and again until its fate is known.
@@ -135,7 +149,7 @@ impl Store {
     ) -> Option<Refusal> {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         loop {
-            match self.last_from_leader(subject).await {
+            match self.last_since(subject, expected_seq).await {
                 Ok(Read::Known(last)) => {
                     return Some(after_refusal(fire, event, expected_seq, last.as_ref()));
                 }

@@ -12,6 +12,7 @@ use cronstream_bus::{Delivery, FETCH_MAX, Queue};
 use cronstream_schemas::event::{Decoded, Event, Fired, LogEvent};
 use cronstream_schemas::name::Name;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,10 +55,21 @@ impl Worker {
         let abandon = CancellationToken::new();
         let _abandon = abandon.clone().drop_guard();
         let mut backoff = Backoff::new(PULL_RETRY.0, PULL_RETRY.1);
+        // So that a delivery is young beside the ack wait.
+        let pull = PULL.min(self.shared.ack_wait / 3);
         let mut scout = 1;
+        // The last pull is waited for; what runs meanwhile drains already.
+        let stopped = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                stop.cancelled().await;
+                Instant::now()
+            }
+        });
         while let Some(mut permits) = self.permits(&room, stop).await {
             let asked = permits.num_permits().max(scout);
-            match self.queue.fetch(asked, PULL).await {
+            let asked_at = Instant::now();
+            match self.queue.fetch(asked, pull).await {
                 Ok(deliveries) => {
                     backoff.reset();
                     self.shared.state.trouble(Trouble::Pull, None);
@@ -74,7 +86,7 @@ impl Worker {
                             continue;
                         };
                         let shared = Arc::clone(&self.shared);
-                        let attempt = attempt::handle(shared, delivery, fire, handler);
+                        let attempt = attempt::handle(shared, delivery, asked_at, fire, handler);
                         let abandon = abandon.clone();
                         attempts.spawn(async move {
                             abandon.run_until_cancelled_owned(attempt).await;
@@ -86,7 +98,8 @@ impl Worker {
                 Err(error) => self.cannot_pull(&error, backoff.delay(), stop).await,
             }
         }
-        self.drain(&attempts).await;
+        let stopped = stopped.await.unwrap_or_else(|_| Instant::now());
+        self.drain(&attempts, stopped).await;
     }
 
     async fn cannot_pull(
@@ -164,10 +177,11 @@ impl Worker {
     }
 
     /// Lets what runs finish, then gives it back.
-    async fn drain(&self, attempts: &TaskTracker) {
+    async fn drain(&self, attempts: &TaskTracker, stopped: Instant) {
         self.shared.state.drain();
         attempts.close();
-        if tokio::time::timeout(self.drain, attempts.wait()).await.is_ok() {
+        let left = self.drain.saturating_sub(stopped.elapsed());
+        if tokio::time::timeout(left, attempts.wait()).await.is_ok() {
             return;
         }
         tracing::info!(running = attempts.len(), "drain is over: giving back what still runs");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cronstream_bus::{LeaseAnswer, LeaseEvent};
 use cronstream_core::lease::{self, Claim};
-use cronstream_schemas::id::Instance;
+use cronstream_schemas::id::{Instance, Partition};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
 
@@ -49,11 +49,33 @@ pub(crate) struct Claims {
     view: HashMap<String, (Claim, u64)>,
     synced: bool,
     keys: HashMap<String, Key>,
+    /// Partitions that this node has stopped.
+    pub(crate) stopped: Vec<Partition>,
+}
+
+/// The nodes that are alive and ready, and what each of them has stopped.
+#[derive(Debug)]
+pub(crate) struct Candidates(Vec<(Name, Vec<Partition>)>);
+
+impl Candidates {
+    /// The place of `me` among those that may lead `partition`; 0 is its owner.
+    pub(crate) fn rank(&self, partition: Partition, me: &Name) -> usize {
+        let may = self.0.iter().filter(|(_, stopped)| !stopped.contains(&partition));
+        let names: Vec<Name> = may.map(|(node, _)| node.clone()).collect();
+        lease::rank(partition, me, &names)
+    }
 }
 
 impl Claims {
     pub(crate) fn new(node: Name, ttl: Duration) -> Self {
-        Self { ttl, node, view: HashMap::new(), synced: false, keys: HashMap::new() }
+        Self {
+            ttl,
+            node,
+            view: HashMap::new(),
+            synced: false,
+            keys: HashMap::new(),
+            stopped: Vec::new(),
+        }
     }
 
     /// Folds what the watch tells.
@@ -88,13 +110,14 @@ impl Claims {
         self.view.get(key)
     }
 
-    /// The nodes that are alive and ready.
-    pub(crate) fn ready_nodes(&self) -> Vec<Name> {
+    /// The nodes that may lead.
+    pub(crate) fn candidates(&self) -> Candidates {
         let nodes = self
             .view
             .iter()
             .filter(|(key, (claim, _))| claim.ready && **key == lease::node_key(&claim.node));
-        nodes.map(|(_, (claim, _))| claim.node.clone()).collect()
+        let told = |claim: &Claim| (claim.node.clone(), claim.stopped.clone());
+        Candidates(nodes.map(|(_, (claim, _))| told(claim)).collect())
     }
 
     /// Whether this node may act on a key at `now`.
@@ -245,6 +268,7 @@ impl Claims {
             instance,
             expires_at: now.wall.plus(self.ttl),
             ready: now.ready,
+            stopped: self.stopped.clone(),
         }
     }
 }

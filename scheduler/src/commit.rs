@@ -17,6 +17,11 @@ use crate::input::Fate;
 
 /// The shortest and longest wait before a batch is sent again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How long a small batch may go without an answer before the cursor is read back; a second more for each MiB. A
+/// broker that has died never answers, and its election is over long before a request's own timeout.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long the cursor's reading may take before it is asked for again.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 /// "Duplicate message id in a batch": one known id refuses all of it.
 const KNOWN_ID: u64 = 10201;
 
@@ -76,6 +81,14 @@ fn standing(mine: &Cursor, expected: u64, last: Option<&StoredMessage>) -> Stand
     }
 }
 
+async fn read_back(bus: &Bus, subject: &str) -> Result<Option<StoredMessage>, String> {
+    let read = bus.last_from_leader(&bus.names().log, subject);
+    match tokio::time::timeout(READ_WITHIN, read).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("{subject} cannot be read back")),
+    }
+}
+
 /// Stores a batch, or finds out that it never will be. `stuck` is told why it takes long.
 pub(crate) async fn settle(
     bus: &Bus,
@@ -84,9 +97,12 @@ pub(crate) async fn settle(
     stuck: impl Fn(String),
 ) -> Fate {
     let mut backoff = BACKOFF.0;
+    let bytes: usize = batch.messages.iter().map(OutMessage::size).sum();
+    let patience = ANSWER_WITHIN + Duration::from_secs(1) * u32::try_from(bytes >> 20).unwrap_or(8);
     loop {
         let mut known_id = false;
-        let why = match bus.commit(&batch).await {
+        let answer = tokio::time::timeout(patience, bus.commit(&batch)).await;
+        let why = match answer.unwrap_or(Ok(CommitAnswer::Unknown)) {
             Ok(CommitAnswer::Stored { last_seq }) => return Fate::Stored { seq: last_seq },
             Ok(CommitAnswer::Retry { code }) => format!("not available now ({code})"),
             Ok(CommitAnswer::Denied { subject }) => format!("permission denied for {subject}"),
@@ -104,14 +120,14 @@ pub(crate) async fn settle(
             "batch not acknowledged; reading the cursor back"
         );
         loop {
-            match bus.last_from_leader(&bus.names().log, &batch.cursor.subject).await {
+            match read_back(bus, &batch.cursor.subject).await {
                 Ok(last) => match standing(mine, batch.cursor_expected_seq, last.as_ref()) {
                     Standing::Ours(seq) => return Fate::Stored { seq },
                     Standing::Moved => return Fate::Fenced,
                     Standing::Unmoved => break,
                 },
-                Err(error) => {
-                    stuck(error.to_string());
+                Err(why) => {
+                    stuck(why);
                     tokio::time::sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF.1);
                 }

@@ -17,8 +17,12 @@ use crate::readers::Reader;
 
 /// How long a task waits before it says that an append could not be made.
 const APPEND_PAUSE: Duration = Duration::from_secs(1);
-/// How long a candidate waits before it reads the streams' heads again.
-const SURVEY_PAUSE: Duration = Duration::from_millis(200);
+/// How long a write to the lease bucket is waited for: a broker that has died never answers.
+const CLAIM_WITHIN: Duration = Duration::from_millis(1_500);
+/// How long the heads of the streams may take to read.
+const SURVEY_WITHIN: Duration = Duration::from_secs(3);
+/// How long the loop waits for a stream that could not be followed.
+const OPEN_PAUSE: Duration = Duration::from_millis(200);
 /// How often an append is sent while the stream has no leader.
 const APPEND_TRIES: u32 = 5;
 
@@ -53,28 +57,38 @@ impl Desk {
         let bus = self.bus.clone();
         self.spawn(async move {
             let Write { operation, key, value, revision, sent } = write;
-            let answer = match operation {
-                Operation::Create => bus.lease_create(&key, value.into()).await,
-                Operation::Renew => bus.lease_update(&key, value.into(), revision).await,
-                Operation::Delete => bus.lease_delete(&key, revision).await,
+            let written = async {
+                match operation {
+                    Operation::Create => bus.lease_create(&key, value.into()).await,
+                    Operation::Renew => bus.lease_update(&key, value.into(), revision).await,
+                    Operation::Delete => bus.lease_delete(&key, revision).await,
+                }
             };
-            let answer = answer.unwrap_or_else(|error| {
-                tracing::debug!(key, %error, "lease not written");
-                LeaseAnswer::Unknown
-            });
+            let answer = match tokio::time::timeout(CLAIM_WITHIN, written).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => {
+                    tracing::debug!(key, %error, "lease not written");
+                    LeaseAnswer::Unknown
+                }
+                Err(_) => LeaseAnswer::Unknown,
+            };
             Answer::Claim { key, sent, operation, answer }
         });
     }
 
-    pub(crate) fn survey(&self, partition: Partition, instance: Instance) {
+    pub(crate) fn survey(&self, partition: Partition, instance: Instance, after: Duration) {
         let bus = self.bus.clone();
         self.spawn(async move {
-            let survey = survey(&bus, partition).await;
-            if let Err(error) = &survey {
-                tracing::warn!(partition = partition.0, %error, "streams not read");
-                tokio::time::sleep(SURVEY_PAUSE).await;
-            }
-            let survey = survey.ok();
+            tokio::time::sleep(after).await;
+            let survey = tokio::time::timeout(SURVEY_WITHIN, survey(&bus, partition)).await;
+            let survey = match survey {
+                Ok(Ok(survey)) => Some(survey),
+                Ok(Err(error)) => {
+                    tracing::warn!(partition = partition.0, %error, "streams not read");
+                    None
+                }
+                Err(_) => None,
+            };
             Answer::Survey { partition, instance, survey: survey.map(Box::new) }
         });
     }
@@ -166,7 +180,7 @@ impl Desk {
             let reader = Reader::open(&bus, stream, from).await;
             if let Err(error) = &reader {
                 tracing::warn!(stream, %error, "stream not followed");
-                tokio::time::sleep(SURVEY_PAUSE).await;
+                tokio::time::sleep(OPEN_PAUSE).await;
             }
             Answer::Opened { which, reader: reader.ok().map(Box::new) }
         });

@@ -63,7 +63,7 @@ impl Node {
         self.log_read = false;
         for seat in &mut self.seats {
             if another || shorter {
-                let what = if another { "recreated" } else { "set back" };
+                let what = if another { "recreated or restored" } else { "set back" };
                 seat.stop(format!("the log was {what} under this running node"));
             } else if !matches!(seat.stage, Stage::Leading(_) | Stage::TakingOver { .. }) {
                 let stage = std::mem::replace(&mut seat.stage, Stage::Standby);
@@ -77,9 +77,10 @@ impl Node {
         }
     }
 
+    /// A reset without a gap is another stream, or a shorter one; behind a gap, what is left is read anew.
     pub(crate) fn read_run_events(&mut self, event: FollowEvent) {
-        if let FollowEvent::Reset { last_seq, .. } = &event
-            && *last_seq < self.runs.through
+        if let FollowEvent::Reset { first_seq, .. } = &event
+            && *first_seq <= self.runs.through + 1
         {
             let why = "the runs stream was recreated or set back under this running node";
             self.seats.iter_mut().for_each(|seat| seat.stop(why.into()));
@@ -108,13 +109,14 @@ impl Node {
                 self.saw_commands(messages.last().map_or(0, |message| message.seq));
             }
             FollowEvent::CaughtUp { through } => self.saw_commands(through),
-            FollowEvent::Reset { first_seq, last_seq, .. } => {
-                let shorter = last_seq < before;
+            FollowEvent::Reset { first_seq, .. } => {
+                // Without a gap, it is another stream or has become shorter.
+                let another = first_seq <= before + 1;
                 for seat in
                     self.seats.iter_mut().filter(|seat| matches!(seat.stage, Stage::Leading(_)))
                 {
                     let lost = first_seq > seat.partition.commands_seen() + 1;
-                    if shorter || lost {
+                    if another || lost {
                         seat.stop("commands were lost under this running node".into());
                     }
                 }

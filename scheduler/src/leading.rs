@@ -23,6 +23,10 @@ use crate::takeover::{self, Verdict};
 const NAME_PATIENCE: Duration = Duration::from_secs(1);
 /// How often the lease bucket is looked for when it does not answer.
 const BUCKET_EVERY: Duration = Duration::from_secs(1);
+/// How long a candidate waits before it reads the streams' heads again.
+const SURVEY_PAUSE: Duration = Duration::from_millis(100);
+/// A fold that is ahead of the log is compared this often: a broker's election may hide its end for a while.
+const AGAIN_MAX: u32 = 600;
 /// A fold that contradicts the log is judged again this often before the partition is stopped.
 const DOUBTS_MAX: u32 = 3;
 
@@ -63,11 +67,13 @@ impl Node {
     pub(crate) fn claim_partitions(&mut self) {
         let moment = self.moment();
         let must_leave = self.must_leave();
-        let ready = self.claims.ready_nodes();
+        let stopped = self.seats.iter().filter(|seat| matches!(seat.stage, Stage::Stopped { .. }));
+        self.claims.stopped = stopped.map(|seat| seat.partition.number).collect();
+        let candidates = self.claims.candidates();
         let named = self.claims.holds(&lease::node_key(&self.options.node));
         for seat in &mut self.seats {
             let key = seat.key();
-            let rank = lease::rank(seat.partition.number, &self.options.node, &ready);
+            let rank = candidates.rank(seat.partition.number, &self.options.node);
             match seat.instance() {
                 Some(instance) => {
                     let leave = rank > 0 || must_leave;
@@ -128,11 +134,14 @@ impl Node {
             self.desk.ensure_bucket(self.replicas, self.claims.ttl);
         }
         let seat = self.seats.iter_mut().find(|seat| seat.key() == key);
-        let (Some(seat), Outcome::Won) = (seat, outcome) else { return };
+        // A renewal that was out when the node stepped down is no new claim: it is given up.
+        let (Some(seat), Outcome::Won, Operation::Create) = (seat, outcome, operation) else {
+            return;
+        };
         if let (Stage::Standby, Some(instance)) = (&seat.stage, self.claims.instance(key)) {
             let partition = seat.partition.number;
             seat.stage = Stage::Surveying { instance, survey: None, doubts: 0 };
-            self.desk.survey(partition, instance);
+            self.desk.survey(partition, instance, Duration::ZERO);
         }
     }
 
@@ -148,7 +157,7 @@ impl Node {
             return;
         }
         if found.is_none() {
-            self.desk.survey(number, instance);
+            self.desk.survey(number, instance, SURVEY_PAUSE);
             return;
         }
         *survey = found;
@@ -186,7 +195,7 @@ impl Node {
                 continue;
             }
             let instance = *instance;
-            match takeover::judge(&seat.partition, survey) {
+            match takeover::judge(&seat.partition, survey, self.options.max_clock_error) {
                 Verdict::Go => {
                     let hear_through = survey.commands.last_seq;
                     let cursor = seat.partition.takeover(now, &self.options.node, instance);
@@ -200,12 +209,15 @@ impl Node {
                     seat.stage = Stage::TakingOver { instance, batch, hear_through };
                 }
                 Verdict::Stop(why) if *doubts >= DOUBTS_MAX => seat.stop(why),
+                Verdict::Again if *doubts >= AGAIN_MAX => {
+                    seat.stop("the log ends before what this node has read of it".into());
+                }
                 Verdict::Again | Verdict::Stop(_) => {
                     *doubts += 1;
                     if let Stage::Surveying { survey, .. } = &mut seat.stage {
                         *survey = None;
                     }
-                    self.desk.survey(number, instance);
+                    self.desk.survey(number, instance, SURVEY_PAUSE);
                 }
             }
         }

@@ -9,8 +9,8 @@ use cronstream_schemas::time::Timestamp;
 
 use crate::input::Survey;
 
-/// A command may be this much older than the log, since `init` makes the streams one after another.
-const INIT_SPREAD: Duration = Duration::from_secs(60);
+/// How far the clocks of brokers may differ that made the streams one after another, the log first.
+const BROKER_SPREAD: Duration = Duration::from_secs(1);
 
 /// What a candidate does next.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,8 +23,9 @@ pub(crate) enum Verdict {
     Stop(String),
 }
 
-/// Judges a fold that has been read to the survey's heads.
-pub(crate) fn judge(partition: &Partition, survey: &Survey) -> Verdict {
+/// Judges a fold that has been read to the survey's heads. The clocks of leaders and broker differ by at most
+/// `max_clock_error`.
+pub(crate) fn judge(partition: &Partition, survey: &Survey, max_clock_error: Duration) -> Verdict {
     let stored = survey.cursor.as_ref().map_or(0, |message| message.seq);
     if partition.cursor_seq() > stored && stored > 0 {
         return Verdict::Again;
@@ -47,6 +48,14 @@ pub(crate) fn judge(partition: &Partition, survey: &Survey) -> Verdict {
             "commands {} to {} are gone before they were applied",
             cursor.commands_through + 1,
             commands.first_seq - 1
+        ));
+    }
+    // An applied command is older than the cursor that says so, whatever was restored since.
+    let applied = commands.first_seq <= cursor.commands_through;
+    if applied && survey.oldest_command.is_some_and(|at| at > cursor.at.plus(max_clock_error)) {
+        return Verdict::Stop(format!(
+            "command {} is younger than the cursor that says it is applied: the commands stream was recreated",
+            commands.first_seq
         ));
     }
     if commands.last_seq < cursor.commands_through {
@@ -82,9 +91,10 @@ fn virgin(partition: &Partition, survey: &Survey, stored: u64) -> Verdict {
     if survey.log.first_seq > 1 {
         return Verdict::Stop("the log was purged".into());
     }
-    let created = Timestamp::from(survey.log.created);
-    if survey.oldest_command.is_some_and(|at| at.plus(INIT_SPREAD) < created) {
-        return Verdict::Stop("there are commands older than the log: it was recreated".into());
+    let others = [&survey.commands, &survey.runs].map(|stream| Timestamp::from(stream.created));
+    let eldest = others.into_iter().chain(survey.oldest_command).min();
+    if eldest.is_some_and(|at| at.plus(BROKER_SPREAD) < Timestamp::from(survey.log.created)) {
+        return Verdict::Stop("the log is younger than the other streams: it was recreated".into());
     }
     Verdict::Go
 }

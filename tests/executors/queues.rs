@@ -1,9 +1,8 @@
 //! A queue: what waits in it waits in the broker, and its consumer is as the contract says.
 
 use anyhow::{Result, ensure};
-use cronstream_tests::nats::Nats;
 use cronstream_tests::world::Brokers;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::stage::{ACK_WAIT, Launch, play};
 
@@ -21,8 +20,7 @@ async fn a_busy_executor_leaves_what_waits_to_others() -> Result<()> {
         }
         // Longer than what waits in a process would be left to it.
         stage.pass(ACK_WAIT * 2).await?;
-        let nats = Nats::connect(&stage.world.urls()).await?;
-        let info = nats.ask("CONSUMER.INFO.CRON_LOG.work", &Value::Null).await?;
+        let info = stage.consumer().await?;
         ensure!(info["num_pending"] == WAITING && info["num_ack_pending"] == 1, "{info}");
         let config = &info["config"];
         let expected = json!({

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use cronstream_schemas::command::Verb;
 use cronstream_schemas::event::{LogEvent, RunEvent};
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::time::Timestamp;
@@ -159,6 +160,30 @@ async fn a_failure_for_good_is_not_tried_again() -> Result<()> {
         let RunEvent::Failed(failed) = stage.event(run, 2).await?.event else { unreachable!() };
         ensure!(failed.failure.message == "never", "{failed:?}");
         Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_during_the_back_off_neither_loses_nor_doubles_the_retry() -> Result<()> {
+    play(Brokers::One, async |stage| {
+        let web = Web::start().await?;
+        stage.add_tasks(&web.task("web")?)?;
+        let job = stage.job("work/paused", "web", "").await?;
+        stage.launch(&Launch { concurrency: 4, ..Launch::new("a") })?;
+        let run = stage.trigger(&job).await?.run;
+        web.next().await?.answer("503 Service Unavailable", "retry-after: 3\r\n", "").await?;
+        stage.transcript(run, &["started 1.1.1", "attempt_failed 1.1.1"]).await?;
+        let recorder = stage.world.recorder();
+        stage.client.change(recorder, Verb::Pause, &job, "").await?;
+        stage.client.change(recorder, Verb::Resume, &job, "").await?;
+        web.next().await?.answer("200 OK", "", "").await?;
+        let expected =
+            ["started 1.1.1", "attempt_failed 1.1.1", "started 2.1.2", "succeeded 2.1.2"];
+        stage.transcript(run, &expected).await?;
+        let waited = fired_at(stage, run, 2).await?.since(stage.event(run, 2).await?.at);
+        ensure!(waited >= Duration::from_secs(3), "the retry came after {waited:?}");
+        stage.settled().await
     })
     .await
 }

@@ -20,6 +20,7 @@ use cronstream_tests::history::Stored;
 use cronstream_tests::nats::Nats;
 use cronstream_tests::record::{Record, Stream};
 use cronstream_tests::world::{Brokers, Setup, World, now};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::responder::Responder;
@@ -298,16 +299,30 @@ impl<'w> Stage<'w> {
         Ok(self.reports(node, what, |status| expected(&status.counters)).await?.counters)
     }
 
-    /// Waits until every fire of queue `work` is settled, as its consumer tells.
-    pub(crate) async fn settled(&self) -> Result<()> {
+    /// What the consumer of queue `work` tells of itself.
+    pub(crate) async fn consumer(&self) -> Result<Value> {
         let nats = Nats::connect(&self.world.urls()).await?;
+        nats.ask("CONSUMER.INFO.CRON_LOG.work", &Value::Null).await
+    }
+
+    /// Waits until every fire of queue `work` is settled.
+    pub(crate) async fn settled(&self) -> Result<()> {
+        let none = |it: &Value| it["num_pending"] == 0 && it["num_ack_pending"] == 0;
+        self.consumer_tells("that all is settled", none).await
+    }
+
+    /// Asks the consumer of queue `work` until its answer is as expected.
+    pub(crate) async fn consumer_tells(
+        &self,
+        what: &str,
+        expected: impl Fn(&Value) -> bool,
+    ) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let info = nats.ask("CONSUMER.INFO.CRON_LOG.work", &serde_json::Value::Null).await?;
-            match (info["num_pending"].as_u64(), info["num_ack_pending"].as_u64()) {
-                (Some(0), Some(0)) => return Ok(()),
-                left if Instant::now() >= deadline => bail!("not settled: {left:?}"),
-                _ => sleep(LOOK).await,
+            match self.consumer().await {
+                Ok(info) if expected(&info) => return Ok(()),
+                told if Instant::now() >= deadline => bail!("{what}: not {told:?}"),
+                Ok(_) | Err(_) => sleep(LOOK).await,
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Executors that stop and go on: the store refuses what they bring, and they settle nothing that another one runs.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use cronstream_schemas::event::RunEvent;
 use cronstream_tests::world::Brokers;
+use serde_json::Value;
 
 use crate::stage::{Launch, Stage, gone, lives, play};
 
@@ -114,6 +117,35 @@ async fn a_run_whose_executor_is_frozen_for_good_is_lost_at_its_hard_end() -> Re
         stage.world.process("a")?.resume()?;
         let late = stage.counts("a", "the late end", |counters| counters.late == 1).await?;
         ensure!(late.refused == 1, "{late:?}");
+        stage.settled().await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_lay_in_a_frozen_executor_disturbs_nobody() -> Result<()> {
+    // Longer than a pull, so that a pull of a frozen executor is over when the fire comes again.
+    let ack_wait = Duration::from_secs(5);
+    play(Brokers::One, async |stage| {
+        let job = stage.job("work/asleep", "ask", r#""max_attempts":1"#).await?;
+        let mut responder = stage.responder().await?;
+        stage.launch(&Launch { ack_wait, ..Launch::new("a") })?;
+        stage.consumer_tells("a pull that waits", |it| it["num_waiting"] == 1).await?;
+        stage.world.process("a")?.pause()?;
+        let run = stage.trigger(&job).await?.run;
+        let delivered = |it: &Value| it["num_ack_pending"] == 1;
+        stage.consumer_tells("that the fire lies in the frozen one", delivered).await?;
+        stage.launch(&Launch { ack_wait, ..Launch::new("b") })?;
+        let working = responder.next().await?;
+        stage.transcript(run, &["started 1.1.1"]).await?;
+        stage.world.process("a")?.resume()?;
+        // With room for one, it takes this fire when it is done with the one that lay there.
+        let other = stage.trigger(&job).await?.run;
+        let by_a = responder.next().await?;
+        ensure!(by_a.run == other, "{by_a:?} in place of run {other}");
+        responder.answer(&by_a, "ok", "").await?;
+        responder.answer(&working, "ok", "").await?;
+        stage.transcript(run, &["started 1.1.1", "succeeded 1.1.1"]).await?;
         stage.settled().await
     })
     .await

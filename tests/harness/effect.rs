@@ -14,6 +14,8 @@ use crate::history::{Effect, Mark};
 pub const TASK: &str = "effect";
 /// The same task, which takes 300 ms, so that faults meet it at work.
 pub const WORKING_TASK: &str = "working";
+/// The same again, working for three seconds, so that much can happen to its run.
+pub const SLOW_TASK: &str = "slow";
 
 /// The script: `sh effect.sh FILE SECONDS STATUS` works for so long and exits with that status.
 const SCRIPT: &str = r#"mark() {
@@ -33,7 +35,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Writes script and tasks file into `dir`. The tasks are [`TASK`] and [`WORKING_TASK`].
+    /// Writes script and tasks file into `dir`. The tasks are [`TASK`], [`WORKING_TASK`] and [`SLOW_TASK`].
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -42,7 +44,7 @@ impl Effects {
         std::fs::write(effects.script(), SCRIPT)?;
         std::fs::write(effects.file(), "")?;
         let mut tasks = String::new();
-        for (name, seconds) in [(TASK, "0"), (WORKING_TASK, "0.3")] {
+        for (name, seconds) in [(TASK, "0"), (WORKING_TASK, "0.3"), (SLOW_TASK, "3")] {
             let (script, file) = (effects.script(), effects.file());
             let argv = ["/bin/sh", path(&script)?, path(&file)?, seconds, "0"];
             tasks.push_str(&format!("[tasks.{name}]\ncommand = {argv:?}\n\n"));

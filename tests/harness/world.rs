@@ -56,10 +56,22 @@ impl Setup {
     }
 }
 
+/// The brokers of an installation.
 #[derive(Debug)]
-enum Running {
+pub enum Running {
+    /// One on its own.
     One(Box<Server>),
+    /// Three that keep copies for each other.
     Three(Cluster),
+}
+
+impl Running {
+    fn urls(&self) -> Vec<String> {
+        match self {
+            Self::One(server) => vec![server.url()],
+            Self::Three(cluster) => cluster.urls(),
+        }
+    }
 }
 
 /// An installation that runs.
@@ -82,16 +94,22 @@ impl World {
     /// # Errors
     /// When anything of it fails; names the log.
     pub async fn start(setup: Setup) -> Result<Self> {
-        let program = program()?;
-        let mut world = Self::brokers_only(setup, program).await?;
+        let mut world = Self::brokers_only(setup, program()?).await?;
+        world.init().await?;
+        Ok(world)
+    }
+
+    /// Makes the streams as the setup says.
+    async fn init(&mut self) -> Result<()> {
+        let setup = self.setup;
         let ttl = format!("{}ms", setup.lease_ttl.as_millis());
         let replicas = if setup.brokers == Brokers::One { "1" } else { "3" };
         let partitions = setup.partitions.to_string();
         let options =
             ["--replicas", replicas, "--partitions", &partitions, "--lease-ttl", ttl.as_str()];
-        let status = world.run("init", &options).await?;
-        ensure!(status, "`cronstream init` failed:\n{}", tail(&world.log("init")));
-        Ok(world)
+        let status = self.run("init", &options).await?;
+        ensure!(status, "`cronstream init` failed:\n{}", tail(&self.log("init")));
+        Ok(())
     }
 
     /// Runs a scenario in a world of its own. When it fails, the error shows the ends of all logs and the folder
@@ -108,30 +126,43 @@ impl World {
         outcome.map_err(|error| world.explain(error))
     }
 
+    /// The same on brokers that the test has started in its own way.
+    ///
+    /// # Errors
+    /// The scenario's.
+    pub async fn with_brokers(
+        setup: Setup,
+        brokers: Running,
+        scenario: impl AsyncFnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let mut world = Self::on(setup, program()?, folder()?, brokers)?;
+        let outcome = match world.init().await {
+            Ok(()) => scenario(&mut world).await,
+            Err(error) => Err(error),
+        };
+        outcome.map_err(|error| world.explain(error))
+    }
+
     /// Only the brokers and the recorder; the streams are made by the caller.
     ///
     /// # Errors
     /// When the brokers do not start.
     pub async fn brokers_only(setup: Setup, program: PathBuf) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("cronstream-test-").tempdir()?;
+        let dir = folder()?;
         let binary = cronstream_server::ensure(&mut |line| tracing::info!("{line}")).await?;
         let config = ServerConfig::new(dir.path().join("nats"));
-        let (brokers, urls) = match setup.brokers {
-            Brokers::One => {
-                let server = Box::new(Server::start(&binary, config).await?);
-                let urls = vec![server.url()];
-                (Running::One(server), urls)
-            }
-            Brokers::Three => {
-                let cluster = Cluster::start_with(&binary, &config).await?;
-                let urls = cluster.urls();
-                (Running::Three(cluster), urls)
-            }
+        let brokers = match setup.brokers {
+            Brokers::One => Running::One(Box::new(Server::start(&binary, config).await?)),
+            Brokers::Three => Running::Three(Cluster::start_with(&binary, &config).await?),
         };
+        Self::on(setup, program, dir, brokers)
+    }
+
+    fn on(setup: Setup, program: PathBuf, dir: TempDir, brokers: Running) -> Result<Self> {
         Ok(Self {
             setup,
             processes: BTreeMap::new(),
-            recorder: Recorder::start(&urls),
+            recorder: Recorder::start(&brokers.urls()),
             effects: Effects::create(dir.path())?,
             brokers,
             breaks: Vec::new(),
@@ -149,10 +180,7 @@ impl World {
     /// The addresses of the brokers.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
-        match &self.brokers {
-            Running::One(server) => vec![server.url()],
-            Running::Three(cluster) => cluster.urls(),
-        }
+        self.brokers.urls()
     }
 
     /// The recorder.
@@ -346,14 +374,19 @@ impl World {
     /// # Errors
     /// When it does not come up.
     pub async fn restart_broker(&mut self, index: usize) -> Result<()> {
-        match &mut self.brokers {
-            Running::One(server) => server.restart().await?,
-            Running::Three(cluster) => {
-                let node = cluster.nodes.get_mut(index).context("no such broker")?;
-                node.restart().await?;
-            }
-        }
-        Ok(())
+        Ok(self.broker(index)?.restart().await?)
+    }
+
+    /// A broker by its index.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn broker(&mut self, index: usize) -> Result<&mut Server> {
+        let broker = match &mut self.brokers {
+            Running::One(server) => (index == 0).then_some(server.as_mut()),
+            Running::Three(cluster) => cluster.nodes.get_mut(index),
+        };
+        broker.with_context(|| format!("no broker {index}"))
     }
 
     /// Everything that happened.
@@ -434,6 +467,10 @@ impl Drop for World {
             tell(&report);
         }
     }
+}
+
+fn folder() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("cronstream-test-").tempdir()?)
 }
 
 #[expect(clippy::print_stderr, reason = "a test that panics has no other way to tell")]

@@ -15,8 +15,8 @@ use cronstream_tests::world::{Brokers, World, now};
 use serde_json::{Value, json};
 
 use crate::stage::{
-    EVERY_SECOND, NOBODY_RUNS, PATIENCE, PERIOD, kill, publish, read_log, restart, said, setup,
-    stopped, ticking_in, until_folded,
+    EVERY_SECOND, NOBODY_RUNS, PATIENCE, PERIOD, kill, publish, reached, read_log, restart, said,
+    setup, stopped, ticking_in, until_folded,
 };
 
 const PARTITIONS: [Partition; 2] = [Partition(0), Partition(1)];
@@ -143,9 +143,9 @@ async fn log_put_back(brokers: Brokers) -> Result<()> {
         go_on(world, &jobs).await?;
         let known = fires(world);
         backup.put_back(&nats).await?;
-        all_stopped(world, "set back").await?;
+        all_stopped(world, "recreated or restored").await?;
         nothing_fired_again(world, &known, backup.last()?).await?;
-        stopped_after_a_cold_start(world, "set back").await?;
+        stopped_after_a_cold_start(world, "the log was set back").await?;
         nothing_fired_again(world, &known, backup.last()?).await
     })
     .await
@@ -222,6 +222,8 @@ async fn recreated_commands_that_outgrew_the_old_ones_stop_the_partitions() -> R
         kill(world, &TICKERS).await?;
         let nats = Nats::connect(&world.urls()).await?;
         let old = nats.ends("CRON_COMMANDS").await?.last;
+        // Beyond what clocks may differ.
+        reached(now().plus(PERIOD)).await;
         nats.ask("STREAM.DELETE.CRON_COMMANDS", &Value::Null).await?;
         init(world).await?;
         for _ in 0..=old {

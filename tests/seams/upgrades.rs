@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use cronstream_schemas::id::Partition;
+use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
 use cronstream_tests::crew::fired_after;
 use cronstream_tests::jetstream::StoreAnswer;
@@ -10,8 +11,8 @@ use cronstream_tests::process::program;
 use cronstream_tests::world::{Brokers, World, now};
 
 use crate::stage::{
-    EVERY_SECOND, PATIENCE, fires_of, kill, name_in, once_each_second, restart, setup, stopped,
-    ticking_in, verify,
+    EVERY_SECOND, PATIENCE, fires_of, kill, once_each_second, restart, setup, stopped, ticking_in,
+    verify,
 };
 
 const PARTITIONS: [Partition; 2] = [Partition(0), Partition(1)];
@@ -69,15 +70,9 @@ async fn an_event_of_a_later_version_stops_its_partition_and_nothing_else() -> R
         let [given_up, goes_on] = &jobs[..] else { unreachable!("two jobs") };
         let nats = Nats::connect(&world.urls()).await?;
         let prefix = Prefix::default();
-        let subject = prefix.job(&name_in(world, PARTITIONS[0])?).replace(".j", ".later-");
-        let subject = (0..1_000)
-            .map(|n| format!("{subject}{n}"))
-            .find(|it| {
-                prefix
-                    .parse_job(it, "job", 0)
-                    .is_some_and(|job| world.partition(&job) == PARTITIONS[0])
-            })
-            .context("no name falls into the partition")?;
+        let mut later_jobs = (0..1_000).filter_map(|n| format!("seams/later-{n}").parse().ok());
+        let in_first = |job: &JobId| world.partition(job) == PARTITIONS[0];
+        let subject = prefix.job(&later_jobs.find(in_first).context("no name falls into it")?);
         let later = br#"{"job_hibernated":{"job":"seams/later","until":"spring"}}"#;
         let answer = nats.store(&subject, &Vec::new(), later).await?;
         ensure!(matches!(answer, StoreAnswer::At(_)), "not stored: {answer:?}");

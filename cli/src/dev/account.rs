@@ -145,3 +145,61 @@ impl Account {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> Account {
+        Account {
+            opened: "2027-01-31T03:10:00Z".parse().unwrap(),
+            since: Instant::now(),
+            last_news: Instant::now(),
+            jobs: 4,
+            last_slot: Some("2027-01-31T03:00:00Z".parse().unwrap()),
+            epochs: BTreeMap::from([(0, Epoch(3))]),
+            partitions: 1,
+            led: BTreeSet::new(),
+            missed: 0,
+            overlapped: 0,
+            late: 0,
+        }
+    }
+
+    fn skipped(reason: &str, first: &str, count: u64) -> LogEvent {
+        let json = format!(
+            r#"{{"skipped":{{"job":"a/b","revision":1,"incarnation":1,"reason":"{reason}","at":"2027-01-31T03:10:01Z",
+            "what":{{"slots":{{"first":"{first}","last":"2027-01-31T03:09:00Z","count":{count}}}}}}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn only_what_was_due_before_the_start_is_caught_up() {
+        let mut account = account();
+        account.take(&skipped("misfire", "2027-01-31T03:00:05Z", 37));
+        account.take(&skipped("misfire", "2027-01-31T03:10:05Z", 1));
+        assert_eq!(
+            account.text(),
+            "continuing: 4 jobs, last slot 2027-01-31T03:00:00.000Z (10m0s ago), 37 slots skipped as missed, 0 fired late"
+        );
+        account.take(&skipped("overlap", "2027-01-31T03:09:30Z", 2));
+        assert!(
+            account.text().contains("37 slots skipped as missed, 2 skipped behind a live run, 0")
+        );
+    }
+
+    #[test]
+    fn the_account_waits_until_every_partition_is_led_anew() {
+        let told = |account: Account| account.told(Output::new(false));
+        let quiet = Instant::now().checked_sub(QUIET * 2).unwrap();
+        let unled = Account { last_news: quiet, ..account() };
+        assert!(told(unled).is_some());
+        let led = Account { last_news: quiet, led: BTreeSet::from([0]), ..account() };
+        assert!(told(led).is_none());
+        let busy = Account { led: BTreeSet::from([0]), ..account() };
+        assert!(told(busy).is_some());
+        let late = Account { since: Instant::now().checked_sub(PATIENCE).unwrap(), ..account() };
+        assert!(told(late).is_none());
+    }
+}

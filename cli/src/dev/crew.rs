@@ -104,10 +104,10 @@ impl Member {
             ends = if started.elapsed() < HEALTHY_AFTER { ends + 1 } else { 1 };
             let look = format!("see {}", self.log.display());
             if ends >= ENDS_MAX {
-                let what = self.node.to_owned();
+                let node = self.node.to_owned();
                 return Err(match status {
-                    Some(status) => Error::Ended { what, status, look },
-                    None => io::Error::other(format!("{what} {}", "could not be started")).into(),
+                    Some(status) => Error::Ended { what: node, status, look },
+                    None => io::Error::other(format!("{node} {what}")).into(),
                 });
             }
             let pause = (BACKOFF.0 * 2_u32.pow(ends - 1)).min(BACKOFF.1);

@@ -32,9 +32,9 @@ pub(crate) struct StreamSettings {
     pub(crate) config: Map<String, Value>,
 }
 
-/// The four streams of an installation.
+/// The four streams of an installation, the log first: one that is younger than another was made again.
 pub(crate) fn streams(names: &Names, replicas: u8) -> Vec<StreamSettings> {
-    [COMMANDS, LOG, RUNS, DEAD].map(|text| stream(text, names.prefix(), replicas)).into()
+    [LOG, COMMANDS, RUNS, DEAD].map(|text| stream(text, names.prefix(), replicas)).into()
 }
 
 /// The stream behind the lease bucket.

@@ -306,9 +306,23 @@ impl<'a> Draft<'a> {
     pub(crate) fn end_held(&mut self, id: &JobId, reason: SkipReason) {
         let Some(held) = self.held(id) else { return };
         let slot = held.slot;
-        self.emit(LogEvent::HeldEnded(HeldEnded { job: id.clone(), slot }));
+        if self.take_back(&held) {
+            self.held.insert(id.clone(), None);
+        } else {
+            self.emit(LogEvent::HeldEnded(HeldEnded { job: id.clone(), slot }));
+        }
         let state = held_state(&held);
         self.skip(&state, reason, Range { first: slot, last: slot, count: 1 });
+    }
+
+    /// Takes a held slot of this very batch out of it again: a batch may not roll up what it writes (nats-server
+    /// 10111).
+    fn take_back(&mut self, held: &Held) -> bool {
+        let is_it = |planned: &Planned| matches!(&planned.event, LogEvent::Held(it) if it == held);
+        let Some(index) = self.plans.events.iter().rposition(is_it) else { return false };
+        let planned = self.plans.events.remove(index);
+        self.bytes -= planned.body.len() + OVERHEAD_BYTES;
+        true
     }
 
     /// Gives every held slot its outcome, once nothing holds it.

@@ -22,18 +22,22 @@ pub struct Claim {
     pub expires_at: Timestamp,
     /// Whether a node can lead: it has read the streams to their heads and trusts its clock.
     pub ready: bool,
+    /// Partitions that the node has stopped and leaves to others.
+    pub stopped: Vec<Partition>,
 }
 
 impl Claim {
     /// The claim's JSON.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { node, instance, expires_at, ready } = self;
+        let Self { node, instance, expires_at, ready, stopped } = self;
+        let stopped: Vec<u8> = stopped.iter().map(|partition| partition.0).collect();
         serde_json::json!({
             "node": node.as_str(),
             "instance": instance.to_string(),
             "expires_at": expires_at.to_string(),
             "ready": ready,
+            "stopped": stopped,
         })
         .to_string()
         .into_bytes()
@@ -43,11 +47,14 @@ impl Claim {
     #[must_use]
     pub fn decode(body: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(body).ok()?;
+        let stopped = value.get("stopped").and_then(Value::as_array).into_iter().flatten();
+        let number = |value: &Value| Some(Partition(u8::try_from(value.as_u64()?).ok()?));
         Some(Self {
             node: Name::parse(value.get("node")?.as_str()?).ok()?,
             instance: Instance(uuid::Uuid::parse_str(value.get("instance")?.as_str()?).ok()?),
             expires_at: value.get("expires_at")?.as_str()?.parse().ok()?,
             ready: value.get("ready")?.as_bool()?,
+            stopped: stopped.filter_map(number).collect(),
         })
     }
 }
@@ -130,6 +137,7 @@ mod tests {
             instance: Instance(uuid::Uuid::from_u128(7)),
             expires_at: Timestamp::from_millis(1),
             ready: true,
+            stopped: vec![Partition(0), Partition(31)],
         };
         assert_eq!(Claim::decode(&claim.encode()), Some(claim));
         for foreign in ["", "{}", "[]", r#"{"node":"a.b"}"#, "\u{0}"] {

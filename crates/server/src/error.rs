@@ -171,4 +171,10 @@ pub enum Error {
         /// How long it had.
         waited: Duration,
     },
+    /// The table of rights does not make sense.
+    #[error("table of rights: {problem}")]
+    Rights {
+        /// What is wrong.
+        problem: String,
+    },
 }

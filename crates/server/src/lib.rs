@@ -10,6 +10,7 @@
 //! a data folder has one server at a time, even when the process that started it was killed; a
 //! server that is returned has JetStream and answers.
 
+mod accounts;
 mod binary;
 mod cluster;
 mod config;
@@ -23,6 +24,7 @@ mod server;
 mod version;
 mod wire;
 
+pub use accounts::{Rights, RightsTable, User};
 pub use binary::{Binary, Locator, Say, ensure, probe_binary};
 pub use cluster::Cluster;
 pub use config::{Member, ServerConfig};

@@ -203,7 +203,7 @@ pub enum SkipReason {
     Misfire,
     /// An earlier run of the job was live.
     Overlap,
-    /// The job was paused while the slot was held.
+    /// The job was paused when the slot was due, or while it was held.
     Paused,
     /// The job was deleted while the slot was held.
     Deleted,

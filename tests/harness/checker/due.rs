@@ -1,7 +1,8 @@
 //! Which slots a job owes, from the states it went through.
 //!
 //! A state of a job owns the slots after its own `effective_after` up to that of the next state, unless it is
-//! paused or deleted.
+//! deleted. What a pause holds back is decided by what ends it: a resume takes it over, an edit or a delete skips it,
+//! and until then it is not owed.
 
 use std::collections::BTreeMap;
 
@@ -56,13 +57,14 @@ fn state_of(event: &LogEvent) -> Option<&JobState> {
 /// Why they cannot be worked out.
 pub(super) fn slots(states: &[&JobState], through: Timestamp) -> Result<Due, String> {
     let mut due = Due::new();
-    let begins = |state: &JobState| state.effective_after.max(state.at);
     for (index, state) in states.iter().enumerate() {
-        let ends = states.get(index + 1).map_or(through, |next| begins(next).min(through));
-        let Some(definition) = state.definition.as_ref().filter(|_| state.paused.is_none()) else {
+        let next = states.get(index + 1);
+        let ends = next.map_or(through, |next| next.effective_after.min(through));
+        let waits = state.paused.is_some() && next.is_none();
+        let Some(definition) = state.definition.as_ref().filter(|_| !waits) else {
             continue;
         };
-        for slot in slots_between(definition, state.anchor, begins(state), ends)? {
+        for slot in slots_between(definition, state.anchor, state.effective_after, ends)? {
             due.insert(slot, state.revision);
         }
     }

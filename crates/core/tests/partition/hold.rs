@@ -30,6 +30,32 @@ fn held_slots_collapse_to_the_latest_and_it_fires_at_the_release() {
 }
 
 #[test]
+fn slots_owed_at_the_start_of_a_hold_are_never_held_and_ended_in_one_batch() {
+    check(
+        r#"
+        10:00:00 define a {"every":"10s"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 10:00:10 10:00:20 10:00:30
+        10:00:05 hold
+        10:00:25
+            skipped a 10:00:10 misfire rev 1
+            held a 10:00:20 rev 1
+        10:00:45
+            held ended a 10:00:20
+            skipped a 10:00:20 misfire rev 1
+            skipped a 10:00:30 misfire rev 1
+            held a 10:00:40 rev 1
+        10:00:55 pause a
+            held ended a 10:00:40
+            skipped a 10:00:40 misfire rev 1
+            skipped a 10:00:50 paused rev 1
+            paused a after 10:00:55
+            -> accepted 1 next none
+        "#,
+    );
+}
+
+#[test]
 fn a_held_slot_makes_way_for_the_next() {
     check(
         r#"

@@ -3,6 +3,7 @@
 //! Invariant: nothing here asks the core; slots are counted again by `slots.rs`, from the definitions alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cronstream_schemas::definition::Overlap;
 use cronstream_schemas::event::{
@@ -19,7 +20,7 @@ use crate::world::MAX_CLOCK_ERROR;
 /// What is known of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobHistory {
-    pub(crate) states: Vec<JobState>,
+    pub(crate) states: Vec<Arc<JobState>>,
     /// Slots that have their outcome.
     pub(crate) decided: BTreeSet<(Incarnation, Timestamp)>,
     /// Slots that are, or were, held.
@@ -30,7 +31,7 @@ pub(crate) struct JobHistory {
 /// What is known of a shard.
 #[derive(Debug, Clone)]
 pub(crate) struct ShardHistory {
-    pub(crate) fired: Fired,
+    pub(crate) fired: Arc<Fired>,
     pub(crate) fires: u32,
     /// Its run events so far.
     pub(crate) last: Option<(u64, Timestamp, RunEvent)>,
@@ -43,10 +44,10 @@ pub(crate) struct ShardHistory {
 /// The checker.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checker {
-    pub(crate) jobs: BTreeMap<JobId, JobHistory>,
-    pub(crate) shards: BTreeMap<ShardId, ShardHistory>,
+    pub(crate) jobs: BTreeMap<JobId, Arc<JobHistory>>,
+    pub(crate) shards: BTreeMap<ShardId, Arc<ShardHistory>>,
     pub(crate) effects: BTreeSet<u64>,
-    pub(crate) cursor: Option<Cursor>,
+    pub(crate) cursor: Option<Arc<Cursor>>,
     keys: BTreeSet<(JobId, Incarnation, String)>,
     tokens: BTreeMap<u64, Instance>,
     newest: Option<ShardId>,
@@ -90,7 +91,7 @@ impl Checker {
             LogEvent::Fired(fired) if fired.fire_no == 1 => self.first_fire(at, fired),
             LogEvent::Fired(fired) => self.retry(at, fired),
             LogEvent::Held(held) => {
-                let job = self.jobs.entry(held.job.clone()).or_default();
+                let job = Arc::make_mut(self.jobs.entry(held.job.clone()).or_default());
                 let slot = (held.incarnation, held.slot);
                 let fresh = !job.decided.contains(&slot) && job.held.insert(slot);
                 job.last_decided = job.last_decided.max(held.slot);
@@ -110,14 +111,14 @@ impl Checker {
 
     fn state(&mut self, state: &JobState, resumed: bool) {
         self.effect(state.command);
-        let job = self.jobs.entry(state.job.clone()).or_default();
+        let job = Arc::make_mut(self.jobs.entry(state.job.clone()).or_default());
         let before = job.states.last();
         let floor = before.map_or(Timestamp::MIN, |before| before.effective_after);
         let newer = before.is_none_or(|before| before.command < state.command);
         let most = floor.max(job.last_decided).max(if resumed { floor } else { state.at });
         let least = job.last_decided.max(if resumed { floor } else { state.at });
         let right = (least..=most).contains(&state.effective_after);
-        job.states.push(state.clone());
+        job.states.push(Arc::new(state.clone()));
         self.must(newer, || format!("{}: command {} came late", state.job, state.command));
         self.must(right, || {
             let after = state.effective_after;
@@ -148,20 +149,20 @@ impl Checker {
             self.must(beside.is_none(), || format!("{} fired beside {beside:?}", fired.id()));
         }
         let history = ShardHistory {
-            fired: fired.clone(),
+            fired: Arc::new(fired.clone()),
             fires: 1,
             last: None,
             ended: false,
             failed: false,
             retry_from: BTreeMap::new(),
         };
-        let fresh = self.shards.insert(id, history).is_none();
+        let fresh = self.shards.insert(id, Arc::new(history)).is_none();
         self.newest = Some(id);
         self.must(fresh, || format!("{} fired twice", fired.id()));
     }
 
     fn retry(&mut self, at: Timestamp, fired: &Fired) {
-        let Some(shard) = self.shards.get_mut(&fired.shard_id()) else {
+        let Some(shard) = self.shards.get_mut(&fired.shard_id()).map(Arc::make_mut) else {
             self.must(false, || format!("{} without a first fire", fired.id()));
             return;
         };
@@ -213,7 +214,7 @@ impl Checker {
         told: u64,
     ) {
         let early = last > at.plus(MAX_CLOCK_ERROR);
-        let job = self.jobs.entry(id.clone()).or_default();
+        let job = Arc::make_mut(self.jobs.entry(id.clone()).or_default());
         let begun = job.states.iter().find(|state| state.revision == revision).cloned();
         let end = job
             .states
@@ -264,13 +265,13 @@ impl Checker {
         }
         let limit = at.plus(MAX_CLOCK_ERROR);
         self.must(cursor.position.due <= limit, || format!("{at}: ahead of time: {cursor:?}"));
-        self.cursor = Some(cursor.clone());
+        self.cursor = Some(Arc::new(cursor.clone()));
     }
 
     /// A message is stored in CRON_RUNS.
     pub(crate) fn run(&mut self, message: &RunMessage) {
         let id = message.key.shard;
-        let Some(shard) = self.shards.get_mut(&id) else {
+        let Some(shard) = self.shards.get_mut(&id).map(Arc::make_mut) else {
             self.must(false, || format!("{:?} of a shard that was not fired", message.event));
             return;
         };

@@ -103,7 +103,8 @@ fn round(world: &mut World) -> Result<(), String> {
         }
     }
     for n in 0..world.tickers.len() {
-        let mut moves = Vec::new();
+        let followed = [TickerMove::FollowLog, TickerMove::FollowRuns, TickerMove::FollowCommands];
+        let mut moves = followed.map(|step| Move::Ticker(n, step)).to_vec();
         world.ticker_moves(n, &mut moves);
         for step in moves {
             match step {

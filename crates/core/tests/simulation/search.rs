@@ -42,10 +42,8 @@ impl Scope {
             Self::Ticks => Left {
                 advances: 1,
                 takeovers: 2,
-                lost_requests: 1,
                 lost_answers: 1,
                 early_timeouts: 1,
-                ticker_crashes: 1,
                 ..Left::default()
             },
             Self::Runs => Left {

@@ -135,9 +135,10 @@ impl World {
     pub(crate) fn ticker_moves(&self, n: usize, moves: &mut Vec<Move>) {
         let (ticker, left) = (&self.tickers[n], &self.left);
         let mut push = |step| moves.push(Move::Ticker(n, step));
-        // A takeover folds everything, so a small search need not let a standby follow.
+        // A takeover folds everything, so a small search lets no standby follow; and a leader that is replaced
+        // learns it by its next batch.
         let follows = self.config.every_end || ticker.role != Role::Following;
-        if follows && ticker.log_read < self.log.head() {
+        if self.config.every_end && ticker.log_read < self.log.head() {
             push(TickerMove::FollowLog);
         }
         if follows && ticker.runs_read < self.runs.head() {
@@ -152,7 +153,7 @@ impl World {
             }
             return;
         }
-        if ticker.commands_read < self.commands.len() as u64 {
+        if self.config.every_end && ticker.commands_read < self.commands.len() as u64 {
             push(TickerMove::FollowCommands);
         }
         if self.config.every_end {
@@ -323,6 +324,9 @@ impl World {
     }
 
     fn turn(&mut self, n: usize) {
+        if !self.config.every_end {
+            self.follow_commands(n);
+        }
         let guarded = self.keeps(Rule::ClockGuard);
         let settings = self.config.settings.clone();
         let (broker, mono) = (self.now, monotonic(self.now));

@@ -119,13 +119,15 @@ pub(crate) struct Request {
     pub(crate) id: u64,
     pub(crate) from: Party,
     pub(crate) body: Body,
+    /// Stands for what it asks in a state's key.
+    digest: u64,
 }
 
-impl Request {
-    fn key(&self) -> u64 {
+impl Body {
+    fn digest(&self, from: Party) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.from.hash(&mut hasher);
-        match &self.body {
+        from.hash(&mut hasher);
+        match self {
             Body::Batch { batch, terms } => {
                 terms.hash(&mut hasher);
                 batch.cursor_expected.hash(&mut hasher);
@@ -280,7 +282,8 @@ impl World {
     pub(crate) fn send(&mut self, from: Party, body: Body) -> u64 {
         let id = self.next_request;
         self.next_request += 1;
-        self.net.push(Request { id, from, body });
+        let digest = body.digest(from);
+        self.net.push(Request { id, from, body, digest });
         id
     }
 
@@ -388,7 +391,7 @@ impl World {
         for executor in &self.executors {
             key = mix(key, executor.key(under_way));
         }
-        let net = self.net.iter().map(|request| request.key()).fold(0, u64::wrapping_add);
+        let net = self.net.iter().map(|request| request.digest).fold(0, u64::wrapping_add);
         let mut hasher = DefaultHasher::new();
         self.left.hash(&mut hasher);
         self.answers.iter().for_each(|answer| answer.result.hash(&mut hasher));
