@@ -46,7 +46,7 @@ pub(crate) fn tickers(nodes: &Nodes, partitions: u8) -> Vec<Check> {
     }
     checks.extend(versions(nodes));
     if checks.is_empty() {
-        let detail = format!("{} answer, every partition is led", nodes.tickers.len());
+        let detail = format!("{}, every partition is led", answering(nodes.tickers.len()));
         checks.push(Check::good(NAME, detail));
     }
     checks
@@ -58,7 +58,7 @@ pub(crate) fn executors(nodes: &Nodes) -> Vec<Check> {
     let mut checks: Vec<Check> =
         nodes.executors.iter().filter_map(|(node, _)| readiness(NAME, node)).collect();
     if checks.is_empty() {
-        checks.push(Check::good(NAME, format!("{} answer", nodes.executors.len())));
+        checks.push(Check::good(NAME, answering(nodes.executors.len())));
     }
     checks
 }
@@ -118,8 +118,9 @@ impl Wanted {
             .tasks
             .iter()
             .filter(|((queue, task), _)| served.contains(queue) && !known.contains(&(queue, task)))
-            .map(|((queue, task), (jobs, first))| {
-                format!("{task} on queue {queue} ({jobs} jobs, such as {first})")
+            .map(|((queue, task), (jobs, first))| match jobs {
+                1 => format!("{task} on queue {queue} (job {first})"),
+                many => format!("{task} on queue {queue} ({many} jobs, such as {first})"),
             })
             .collect();
         if !unknown.is_empty() {
@@ -131,6 +132,13 @@ impl Wanted {
             checks.push(Check::good("jobs", "every queue is served and every task is known"));
         }
         checks
+    }
+}
+
+fn answering(nodes: usize) -> String {
+    match nodes {
+        1 => "1 answers".to_owned(),
+        many => format!("{many} answer"),
     }
 }
 

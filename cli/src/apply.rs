@@ -20,7 +20,7 @@ use crate::args;
 use crate::documents::{self, Document};
 use crate::error::Error;
 use crate::jobs;
-use crate::output::printable;
+use crate::output::{count, printable};
 use crate::send::Order;
 use crate::session::Session;
 
@@ -76,7 +76,10 @@ pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), 
     }
     match rejected {
         0 => Ok(()),
-        _ => Err(Error::Rejected(format!("{rejected} of {total} definitions were rejected"))),
+        _ => Err(Error::Rejected(format!(
+            "{rejected} of {} rejected",
+            count(total as u64, "definition")
+        ))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be typed: the verbs with their arguments, and the options that every verb takes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -7,6 +8,7 @@ use cronstream_schemas::duration::Span;
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::Prefix;
+use cronstream_schemas::trace::TraceRatio;
 
 /// Event-sourced job scheduler on NATS JetStream.
 #[derive(Debug, Parser)]
@@ -91,16 +93,20 @@ pub(crate) enum Verb {
     /// End what a `dev` that was killed has left.
     #[command(hide = true)]
     DevGuard(DevGuard),
+    /// Print the accounts and users of a broker, from a table of rights.
+    Accounts(Accounts),
     /// Create the streams and the bucket of an installation.
     Init(Init),
     /// Run a ticker: decide what is due and order it.
     Ticker(Ticker),
     /// Run an executor: do what is ordered on one queue.
     Executor(Executor),
+    /// Run a relay: hand the spans of runs on to a collector.
+    Relay(Relay),
     /// Define jobs from YAML or JSON files.
     Apply(Apply),
     /// Show a job.
-    Get(OneJob),
+    Get(Get),
     /// List jobs.
     List(List),
     /// Delete a job.
@@ -135,9 +141,11 @@ impl Verb {
         match self {
             Self::Dev(_) => "dev",
             Self::DevGuard(_) => "dev-guard",
+            Self::Accounts(_) => "accounts",
             Self::Init(_) => "init",
             Self::Ticker(_) => "ticker",
             Self::Executor(_) => "executor",
+            Self::Relay(_) => "relay",
             Self::Apply(_) => "apply",
             Self::Get(_) => "get",
             Self::List(_) => "list",
@@ -167,6 +175,9 @@ pub(crate) struct Dev {
     /// Port of the nats-server that is started, 0 for any free one [default: 4222, else a free one].
     #[arg(long)]
     pub(crate) port: Option<u16>,
+    /// Show each run as a trace: start a Jaeger, found on PATH or in the cache, or built by Go in about six minutes.
+    #[arg(long)]
+    pub(crate) jaeger: bool,
     /// Stop after this long.
     #[arg(long = "for", value_name = "DURATION")]
     pub(crate) lasts: Option<Span>,
@@ -179,6 +190,14 @@ pub(crate) struct DevGuard {
     pub(crate) dir: PathBuf,
     /// Process number of the `dev`.
     pub(crate) owner: u32,
+}
+
+/// Arguments of `accounts`.
+#[derive(Debug, Args)]
+pub(crate) struct Accounts {
+    /// Table of rights, like nats-config/rights.toml [default: that one].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rights: Option<PathBuf>,
 }
 
 /// Arguments of `init`.
@@ -213,6 +232,12 @@ pub(crate) struct Ticker {
     /// How often an idle partition's cursor is written.
     #[arg(long, default_value = "6h", value_name = "DURATION", hide = true)]
     pub(crate) cursor_refresh: Span,
+    /// Share of the runs that are traced, 0-1.
+    #[arg(long, value_name = "RATIO", default_value_t)]
+    pub(crate) trace_ratio: TraceRatio,
+    /// Address on which to serve /metrics, /healthz and /readyz, such as 127.0.0.1:9464 [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Milliseconds by which the clock is taken to be off.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, hide = true)]
     pub(crate) test_clock_offset: i64,
@@ -243,6 +268,26 @@ pub(crate) struct Executor {
     /// executors of a queue.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) ack_wait: Span,
+    /// Address on which to serve /metrics, /healthz and /readyz, such as 127.0.0.1:9464 [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_parent: bool,
+}
+
+/// Arguments of `relay`.
+#[derive(Debug, Args)]
+pub(crate) struct Relay {
+    /// Collector that takes OTLP over HTTP; its headers come from OTEL_EXPORTER_OTLP_HEADERS.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4318")]
+    pub(crate) otlp: String,
+    /// Address on which to serve /metrics, /healthz and /readyz, such as 127.0.0.1:9464 [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Name of this node [default: from the host name].
+    #[arg(long)]
+    pub(crate) node: Option<Name>,
     /// Stop when standard input ends.
     #[arg(long, hide = true)]
     pub(crate) exit_with_parent: bool,
@@ -264,6 +309,16 @@ pub(crate) struct Apply {
 pub(crate) struct OneJob {
     /// The job, `namespace/name`.
     pub(crate) job: JobId,
+}
+
+/// Arguments of `get`.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The job, `namespace/name`.
+    pub(crate) job: JobId,
+    /// Print the document that `apply` takes: the job and its definition, as one line of JSON.
+    #[arg(long)]
+    pub(crate) definition: bool,
 }
 
 /// A job that is deleted.
@@ -331,7 +386,17 @@ pub(crate) struct Runs {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// The run's id.
+    #[arg(value_parser = run_id)]
     pub(crate) run: RunId,
+}
+
+/// Reads the id of a run.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn run_id(text: &str) -> Result<RunId, String> {
+    let wrong = "not a run id (a UUID, as `cronstream runs` lists them)";
+    text.parse().map_err(|_| wrong.to_owned())
 }
 
 /// Arguments of `next`.
@@ -379,5 +444,12 @@ mod tests {
     fn a_bare_number_is_no_duration() {
         let error = Cli::try_parse_from(["cronstream", "status", "--timeout", "10"]).unwrap_err();
         assert!(error.to_string().contains("is not a duration"), "{error}");
+        assert!(error.to_string().contains("such as 10s"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_run_id_is_told_what_one_is() {
+        let error = Cli::try_parse_from(["cronstream", "run", "123"]).unwrap_err();
+        assert!(error.to_string().contains("not a run id (a UUID"), "{error}");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn cancel(session: &Session, cancel: &args::Cancel) -> Result<(
 /// The run, with its job where that is told.
 fn target(what: &[String]) -> Result<(Option<JobId>, RunId), Error> {
     let run = |text: &String| {
-        text.parse::<RunId>().map_err(|_| Error::Usage(format!("{text:?} is not the id of a run")))
+        args::run_id(text).map_err(|why| Error::Usage(format!("{text:?} is {why}")))
     };
     match what {
         [one] => Ok((None, run(one)?)),

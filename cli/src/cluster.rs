@@ -6,7 +6,9 @@ use std::time::Duration;
 use cronstream_bus::Bus;
 use cronstream_schemas::event::{Cursor, Decoded, Event as _, LogEvent};
 use cronstream_schemas::id::Partition;
-use cronstream_schemas::status::{ExecutorStatus, NodeStatus, PartitionStatus, Role, TickerStatus};
+use cronstream_schemas::status::{
+    ExecutorStatus, NodeStatus, PartitionStatus, RelayStatus, Role, TickerStatus,
+};
 
 use crate::error::Error;
 use crate::{follow, init};
@@ -18,6 +20,8 @@ pub(crate) struct Nodes {
     pub(crate) tickers: Vec<(NodeStatus, TickerStatus)>,
     /// Executors, by queue and name.
     pub(crate) executors: Vec<(NodeStatus, ExecutorStatus)>,
+    /// Relays, by name.
+    pub(crate) relays: Vec<(NodeStatus, RelayStatus)>,
 }
 
 impl Nodes {
@@ -37,11 +41,13 @@ impl Nodes {
                 Ok(node) => match node.role.clone() {
                     Role::Ticker(ticker) => nodes.tickers.push((node, ticker)),
                     Role::Executor(executor) => nodes.executors.push((node, executor)),
+                    Role::Relay(relay) => nodes.relays.push((node, relay)),
                 },
                 Err(error) => tracing::warn!(%error, "a node's status cannot be read"),
             }
         }
         nodes.tickers.sort_by(|(a, _), (b, _)| (&a.node, a.instance).cmp(&(&b.node, b.instance)));
+        nodes.relays.sort_by(|(a, _), (b, _)| (&a.node, a.instance).cmp(&(&b.node, b.instance)));
         nodes.executors.sort_by(|(a, ae), (b, be)| {
             (&ae.queue, &a.node, a.instance).cmp(&(&be.queue, &b.node, b.instance))
         });

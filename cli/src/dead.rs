@@ -9,6 +9,7 @@ use cronstream_schemas::time::Timestamp;
 use crate::args;
 use crate::error::Error;
 use crate::follow;
+use crate::jobs;
 use crate::session::Session;
 use crate::words;
 
@@ -30,6 +31,9 @@ pub(crate) async fn dead(session: &Session, wanted: &args::Dead) -> Result<(), E
         ControlFlow::Continue(())
     })
     .await?;
+    if let Some(job) = wanted.job.as_ref().filter(|_| letters.is_empty()) {
+        jobs::if_readable(&bus, job).await?;
+    }
     let header = ["FAILED AT", "JOB", "RUN", "SHARD", "ATTEMPTS", "KIND", "MESSAGE"];
     session.out.rows(header, letters.make_contiguous(), cells)?;
     Ok(())

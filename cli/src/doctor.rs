@@ -3,6 +3,7 @@
 //! Invariant: a check that cannot be made says so; it never counts as passed. Nothing is changed, but that a
 //! scratch stream is made and removed to try the server out.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cronstream_bus::{Bus, Error as BusError, Topology};
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::cluster::Nodes;
 use crate::error::Error;
-use crate::output::{printable, short};
+use crate::output::{count, printable, short};
 use crate::rights::Rights;
 use crate::session::Session;
 use crate::{ailments, init, jobs};
@@ -95,12 +96,21 @@ pub(crate) async fn doctor(session: &Session) -> Result<(), Error> {
         }
         Ok(())
     };
-    tell(vec![server(&bus).await, payload(&bus)])?;
+    let (server, led) = match server(&bus).await {
+        Ok(check) => (check, true),
+        Err(check) => (check, false),
+    };
+    tell(vec![server, payload(&bus)])?;
     tell(permissions(session, &bus).await)?;
+    // Nothing that is asked of JetStream would be answered now.
+    if !led {
+        return Err(Error::Unhealthy { bad, unknown });
+    }
     let topology = bus.check().await;
     tell(installation(&topology))?;
     tell(vec![clock(&bus).await])?;
-    if topology.is_ok() {
+    if let Ok(topology) = &topology {
+        tell(replicas(topology))?;
         match nodes_and_jobs(session, &bus).await {
             Ok(checks) => tell(checks)?,
             Err(error) => tell(vec![Check::unknown("nodes and jobs", &error)])?,
@@ -109,23 +119,53 @@ pub(crate) async fn doctor(session: &Session) -> Result<(), Error> {
     if bad + unknown > 0 { Err(Error::Unhealthy { bad, unknown }) } else { Ok(()) }
 }
 
-async fn server(bus: &Bus) -> Check {
+/// Whether the server can do what is needed; an error where JetStream has no leader to ask.
+async fn server(bus: &Bus) -> Result<Check, Check> {
     const NAME: &str = "server";
     match bus.probe().await {
         Ok(capabilities) => {
             let version = capabilities.version.clone();
-            match capabilities.require() {
-                Ok(()) => Check::good(NAME, format!("nats-server {version} can do what is needed")),
-                Err(error) => Check::found(
-                    NAME,
-                    Verdict::Bad,
-                    error.to_string(),
-                    "install nats-server 2.14 or newer and start it with -js",
-                ),
-            }
+            let good = || Check::good(NAME, format!("nats-server {version} can do what is needed"));
+            let lacks = |error: BusError| {
+                let advice = "install nats-server 2.12.1 or newer and start it with -js";
+                Check::found(NAME, Verdict::Bad, error.to_string(), advice)
+            };
+            Ok(capabilities.require().map_or_else(lacks, |()| good()))
         }
-        Err(error) => Check::unknown(NAME, &error.into()),
+        Err(BusError::Unavailable { .. } | BusError::TimedOut { .. })
+            if matches!(
+                bus.stream_state(&bus.names().log).await,
+                Err(BusError::Unavailable { .. } | BusError::TimedOut { .. })
+            ) =>
+        {
+            let detail = "JetStream has no leader now: fewer than a majority of the brokers are up";
+            let advice = "start the brokers that are down; an election takes 4 to 9 s. Nothing else of \
+                          JetStream could be looked at";
+            Err(Check::found(NAME, Verdict::Bad, detail, advice))
+        }
+        Err(error) => Ok(Check::unknown(NAME, &error.into())),
     }
+}
+
+/// Copies of streams that do not answer: one more that is lost may be one too many.
+fn replicas(topology: &Topology) -> Vec<Check> {
+    const NAME: &str = "replicas";
+    let mut away: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
+    for (stream, servers) in &topology.offline {
+        away.entry(servers).or_default().push(stream);
+    }
+    let found = away.into_iter().map(|(servers, streams)| {
+        let detail = format!(
+            "{}: {} of {} offline ({})",
+            streams.join(", "),
+            servers.len(),
+            topology.replicas,
+            servers.join(", ")
+        );
+        let advice = "start that broker, or look at its log and at the routes between the brokers";
+        Check::found(NAME, Verdict::Warning, detail, advice)
+    });
+    found.collect()
 }
 
 fn payload(bus: &Bus) -> Check {
@@ -191,8 +231,9 @@ fn installation(topology: &Result<Topology, BusError>) -> Vec<Check> {
         Some(Ok(partitions)) => Check::good(
             NAME,
             format!(
-                "{partitions} partitions, {} replicas, lease ttl {}",
-                topology.replicas,
+                "{}, {}, lease ttl {}",
+                count(u64::from(partitions), "partition"),
+                count(u64::from(topology.replicas), "replica"),
                 short(topology.lease_ttl)
             ),
         ),
@@ -244,4 +285,29 @@ async fn nodes_and_jobs(session: &Session, bus: &Bus) -> Result<Vec<Check>, Erro
     checks.extend(ailments::executors(&nodes));
     checks.extend(wanted.checks(&nodes));
     Ok(checks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn streams_that_miss_the_same_server_are_one_finding() {
+        let offline = |stream: &str, server: &str| (stream.to_owned(), vec![server.to_owned()]);
+        let topology = Topology {
+            replicas: 3,
+            lease_ttl: Duration::from_secs(5),
+            meta: None,
+            drift: Vec::new(),
+            offline: vec![offline("CRON_LOG", "n2"), offline("CRON_RUNS", "n2")],
+        };
+        let told: Vec<String> = replicas(&topology).iter().map(Check::describe).collect();
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("WARN  replicas: CRON_LOG, CRON_RUNS: 1 of 3 offline (n2)"),
+            "{told:?}"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: every code has a section of its name in `docs/reference/errors.md`; a message never holds a secret.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,6 +13,9 @@ use cronstream_scheduler::Error as TickerError;
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::name::JobId;
 use cronstream_server::Error as ServerError;
+use cronstream_telemetry::RelayError;
+
+use crate::output::count;
 
 /// What went wrong, one variant for each thing an operator would do differently.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +61,7 @@ pub(crate) enum Error {
     #[error("run {0} is not known: no event of it is kept")]
     NoRun(RunId),
     /// The installation has another number of partitions.
-    #[error("the installation has {found} partitions, not {asked}; their number cannot be changed")]
+    #[error("the installation has {}, not {asked}; their number cannot be changed", count(u64::from(*found), "partition"))]
     OtherPartitions {
         /// How many it has.
         found: u8,
@@ -81,7 +85,7 @@ pub(crate) enum Error {
         outcome: String,
     },
     /// Checks of `doctor` failed; what they found is already printed.
-    #[error("{bad} of the checks failed, {unknown} could not be made")]
+    #[error("{} failed, {unknown} could not be made", count(*bad as u64, "check"))]
     Unhealthy {
         /// How many failed.
         bad: usize,
@@ -100,6 +104,18 @@ pub(crate) enum Error {
     /// The executor ended.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
+    /// Metrics cannot be served there.
+    #[error("cannot serve metrics on {address}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The relay ended.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
     /// The nats-server of `dev` could not be found, installed, started or ended.
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -173,6 +189,8 @@ impl Error {
             Self::Bus(error) => class_of_bus(error),
             Self::Ticker(error) => class_of_ticker(error),
             Self::Executor(error) => class_of_executor(error),
+            Self::Relay(error) => class_of_relay(error),
+            Self::Metrics { .. } => ("port-taken", Exit::Failed),
             Self::Server(error) => class_of_server(error),
             Self::Unfit(_) => ("server-unsupported", Exit::NotInitialised),
             Self::Ended { .. } => ("process-ended", Exit::Failed),
@@ -191,6 +209,9 @@ impl Error {
                     "leave --partitions out, or make another installation beside it with --prefix";
                 return Some(hint.into());
             }
+            Self::RunFailed { run, .. } => {
+                return Some(format!("`cronstream run {run}` shows what happened"));
+            }
             Self::Unfit(_) => {
                 return Some("docs/operating/production.md says how to run one; without --nats, dev brings its own".into());
             }
@@ -201,12 +222,13 @@ impl Error {
             | Self::Rejected(_)
             | Self::NoRun(_)
             | Self::Unreadable { .. }
-            | Self::RunFailed { .. }
             | Self::Unhealthy { .. }
             | Self::NotReleased(_)
             | Self::Bus(_)
             | Self::Ticker(_)
             | Self::Executor(_)
+            | Self::Metrics { .. }
+            | Self::Relay(_)
             | Self::Server(_)
             | Self::Ended { .. }
             | Self::Output(_) => {}
@@ -265,10 +287,18 @@ const fn class_of_executor(error: &ExecutorError) -> Class {
         | ExecutorError::TaskTwice(_)
         | ExecutorError::NoTasks(_) => ("usage", Exit::Usage),
         ExecutorError::File { .. } => ("file-unreadable", Exit::Usage),
-        ExecutorError::Toml { .. } | ExecutorError::Tasks { .. } => {
-            ("tasks-file-unreadable", Exit::Usage)
-        }
+        ExecutorError::Toml { .. }
+        | ExecutorError::Tasks { .. }
+        | ExecutorError::NoTaskInFile(_) => ("tasks-file-unreadable", Exit::Usage),
         ExecutorError::Http(_) => ("executor-stopped", Exit::Failed),
+    }
+}
+
+const fn class_of_relay(error: &RelayError) -> Class {
+    match error {
+        RelayError::Bus(error) => class_of_bus(error),
+        RelayError::Address(_) | RelayError::Header(_) => ("usage", Exit::Usage),
+        RelayError::Client(_) => ("relay-stopped", Exit::Failed),
     }
 }
 
@@ -285,6 +315,7 @@ fn class_of_server(error: &ServerError) -> Class {
         ServerError::PortTaken { .. } | ServerError::NoFreePort { .. } => {
             ("port-taken", Exit::Failed)
         }
+        ServerError::Rights { .. } => ("usage", Exit::Usage),
         _ => ("server-failed", Exit::Failed),
     }
 }

@@ -30,9 +30,12 @@ struct Shown<'a> {
     definition: &'a Option<JobDefinition>,
 }
 
-pub(crate) async fn get(session: &Session, wanted: &args::OneJob) -> Result<(), Error> {
+pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Error> {
     let bus = session.bus().await?;
     let state = jobs::require(&bus, &wanted.job).await?;
+    if wanted.definition {
+        return Ok(session.out.text(&document(&state)?)?);
+    }
     let next = jobs::next_slots(&state, jobs::now(), NEXT_SHOWN);
     let shown = Shown {
         job: &state.job,
@@ -46,6 +49,14 @@ pub(crate) async fn get(session: &Session, wanted: &args::OneJob) -> Result<(), 
     };
     session.out.object(&shown, || describe(&state, &next))?;
     Ok(())
+}
+
+/// The job as `apply` reads it. Params are in it bit for bit.
+fn document(state: &JobState) -> Result<String, Error> {
+    let json = |value| serde_json::to_string(value).map_err(std::io::Error::other);
+    let definition = serde_json::to_string(&state.definition).map_err(std::io::Error::other)?;
+    let fields = definition.strip_prefix('{').unwrap_or_default();
+    Ok(format!("{{\"job\":{},{fields}", json(&state.job.to_string())?))
 }
 
 fn describe(state: &JobState, next: &[Timestamp]) -> String {
@@ -76,4 +87,33 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
     lines.push(("next", next.join(", ")));
     lines.retain(|(_, value)| !value.is_empty());
     fields(&lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use cronstream_schemas::definition::Draft;
+
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_field_of_the_definition_and_its_params_bit_for_bit() {
+        let body = r#"{"task":"t","schedule":{"every":"90s"},"params":{"n":12345678901234567890, "f":1.10}}"#;
+        let definition = Draft::decode(body.as_bytes()).finish().unwrap();
+        let at = Timestamp::MIN;
+        let state = JobState {
+            job: "a/b".parse().unwrap(),
+            revision: Revision(1),
+            incarnation: Incarnation(1),
+            definition: Some(definition.clone()),
+            anchor: at,
+            effective_after: at,
+            paused: None,
+            command: 1,
+            at,
+        };
+        let text = document(&state).unwrap();
+        let rest = text.strip_prefix(r#"{"job":"a/b","#).unwrap();
+        let again = Draft::decode(format!("{{{rest}").as_bytes()).finish().unwrap();
+        assert_eq!(again, definition);
+    }
 }

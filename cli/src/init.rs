@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::error::Error;
+use crate::output::count;
 use crate::session::Session;
 
 const REPLICAS_DEFAULT: u8 = 1;
@@ -64,7 +65,7 @@ impl Found {
     async fn read(bus: &Bus) -> Result<Self, Error> {
         let names = bus.names();
         let mut found = Self::default();
-        for stream in [&names.log, &names.commands, &names.runs, &names.dead] {
+        for stream in [&names.log, &names.commands, &names.runs, &names.dead, &names.traces] {
             let Some(state) = present(bus.stream_state(stream).await)? else { continue };
             found.replicas = found.replicas.or(u8::try_from(state.replicas).ok());
             if stream == &names.log {
@@ -121,7 +122,9 @@ impl Initialised {
             .map(|stream| format!("\n  {:<9} {}", stream.change, stream.name))
             .collect();
         format!(
-            "installation {prefix}: {replicas} replicas, {partitions} partitions, lease ttl {lease_ttl}{streams}"
+            "installation {prefix}: {}, {}, lease ttl {lease_ttl}{streams}",
+            count(u64::from(*replicas), "replica"),
+            count(u64::from(*partitions), "partition")
         )
     }
 }

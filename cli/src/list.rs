@@ -1,5 +1,6 @@
 //! `list`: the jobs of a namespace, or all of them, read in one pass over the log's last states.
 
+use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::Revision;
 use cronstream_schemas::name::{JobId, Name};
@@ -19,7 +20,13 @@ struct Row {
     state: &'static str,
     revision: Revision,
     #[serde(skip_serializing_if = "Option::is_none")]
-    schedule: Option<String>,
+    schedule: Option<Schedule>,
+    /// The zone that it is read in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_zone: Option<String>,
+    /// Both in words.
+    #[serde(skip)]
+    when: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,12 +40,29 @@ struct Row {
 impl Row {
     fn new(state: JobState, now: Timestamp) -> Self {
         let next = jobs::next_slots(&state, now, 1).first().copied();
-        let (word, schedule) =
-            (words::job_state(&state), state.definition.as_ref().map(words::schedule));
+        let word = words::job_state(&state);
         let JobState { job, revision, definition, .. } = state;
-        let (queue, task, title) =
-            definition.map(|d| (Some(d.queue), Some(d.task), d.title)).unwrap_or_default();
-        Self { job, state: word, revision, schedule, queue, task, next, title }
+        let when = definition.as_ref().map(words::schedule).unwrap_or_default();
+        let mut row = Self {
+            job,
+            state: word,
+            revision,
+            schedule: None,
+            time_zone: None,
+            when,
+            queue: None,
+            task: None,
+            next,
+            title: None,
+        };
+        if let Some(definition) = definition {
+            row.schedule = Some(definition.schedule);
+            row.time_zone = Some(definition.time_zone);
+            row.queue = Some(definition.queue);
+            row.task = Some(definition.task);
+            row.title = definition.title;
+        }
+        row
     }
 
     fn cells(&self) -> [String; 7] {
@@ -46,7 +70,7 @@ impl Row {
         [
             self.job.to_string(),
             self.state.to_owned(),
-            self.schedule.clone().unwrap_or_default(),
+            self.when.clone(),
             name(&self.queue),
             name(&self.task),
             self.next.map(|next| next.to_string()).unwrap_or_default(),

@@ -11,13 +11,15 @@ use crate::args::{LogFormat, Verb};
 /// Long-running verbs say what they do; the others speak by their output and their error, which says what the
 /// bus met.
 fn directives(verb: &Verb, verbose: bool) -> &'static str {
-    let serves = matches!(verb, Verb::Ticker(_) | Verb::Executor(_));
+    let serves = matches!(verb, Verb::Ticker(_) | Verb::Executor(_) | Verb::Relay(_));
     match (verbose, serves) {
         (true, _) => {
-            "error,cronstream=debug,cronstream_bus=debug,cronstream_scheduler=debug,cronstream_executor=debug"
+            "error,cronstream=debug,cronstream_bus=debug,cronstream_scheduler=debug,cronstream_executor=debug,\
+             cronstream_telemetry=debug"
         }
         (false, true) => {
-            "error,cronstream=info,cronstream_bus=info,cronstream_scheduler=info,cronstream_executor=info"
+            "error,cronstream=info,cronstream_bus=info,cronstream_scheduler=info,cronstream_executor=info,\
+             cronstream_telemetry=info"
         }
         (false, false) => "off,cronstream=warn",
     }
@@ -26,7 +28,12 @@ fn directives(verb: &Verb, verbose: bool) -> &'static str {
 /// Installs the subscriber of this process.
 pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
     let filter = EnvFilter::new(directives(verb, verbose));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that standard error does not take is lost. Telling so there panics in whoever logs: the reader of
+    // a pipe that is gone would end tasks of a node, the one that waits for SIGTERM among them.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     // Fails only when a subscriber is there already, and this is the one place that makes one.
     match format {
         LogFormat::Human => {

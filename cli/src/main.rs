@@ -8,6 +8,7 @@
 //!
 //! Invariant: standard output carries data and nothing else; no output holds a secret.
 
+mod accounts;
 mod ailments;
 mod apply;
 mod args;
@@ -30,10 +31,12 @@ mod init;
 mod jobs;
 mod list;
 mod logging;
+mod metrics;
 mod next;
 mod number;
 mod output;
 mod pause;
+mod relay;
 mod release;
 mod resume;
 mod rights;
@@ -87,9 +90,11 @@ async fn dispatch(session: &Session, verb: Verb) -> Result<(), Error> {
     match verb {
         Verb::Dev(dev) => dev::dev(session, &dev).await,
         Verb::DevGuard(guard) => dev::guard(&guard).await,
+        Verb::Accounts(accounts) => accounts::accounts(session, &accounts),
         Verb::Init(init) => init::init(session, &init).await,
         Verb::Ticker(ticker) => ticker::ticker(session, ticker).await,
         Verb::Executor(executor) => executor::executor(session, &executor).await,
+        Verb::Relay(relay) => relay::relay(session, &relay).await,
         Verb::Apply(apply) => apply::apply(session, &apply).await,
         Verb::Get(job) => get::get(session, &job).await,
         Verb::List(list) => list::list(session, &list).await,

@@ -22,10 +22,10 @@ impl Output {
 
     /// Writes one object as one line of JSON.
     pub(crate) fn json<T: Serialize + ?Sized>(self, value: &T) -> io::Result<()> {
-        let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
-        line.push(b'\n');
+        let mut line = json(value)?;
+        line.push('\n');
         let mut out = io::stdout().lock();
-        out.write_all(&line)?;
+        out.write_all(line.as_bytes())?;
         out.flush()
     }
 
@@ -57,8 +57,7 @@ impl Output {
         }
         let mut out = io::BufWriter::new(io::stdout().lock());
         for row in rows {
-            serde_json::to_writer(&mut out, row).map_err(io::Error::other)?;
-            out.write_all(b"\n")?;
+            writeln!(out, "{}", json(row)?)?;
         }
         out.flush()
     }
@@ -104,6 +103,30 @@ pub(crate) fn printable(text: &str) -> String {
         }
         out
     })
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
+    serde_json::to_string(value).map(|text| printable_json(&text)).map_err(io::Error::other)
+}
+
+/// The same JSON without the control characters that its texts may hold as they are, such as U+009B.
+pub(crate) fn printable_json(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if ('\u{7f}'..='\u{9f}').contains(&c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+        out
+    })
+}
+
+/// A number of things: `1 slot`, `2 slots`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        many => format!("{many} {thing}s"),
+    }
 }
 
 /// How long ago, or in how long, `at` is.
@@ -166,6 +189,15 @@ mod tests {
     #[test]
     fn a_title_cannot_steer_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\n\u{9b}ä"), "a\\u{1b}[31mb\\n\\u{9b}ä");
+    }
+
+    #[test]
+    fn json_cannot_steer_the_terminal_and_stays_the_same_json() {
+        let text = "{\"a\":\"\u{9b}31m\u{7f}\u{a0}\u{e4}\"}";
+        let shown = printable_json(text);
+        assert_eq!(shown, "{\"a\":\"\\u009b31m\\u007f\u{a0}\u{e4}\"}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&shown), value(text));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use cronstream_core::misfire;
 use cronstream_schemas::command::Verb;
+use cronstream_schemas::definition::Overlap;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::verdict::Outcome;
@@ -9,14 +10,17 @@ use cronstream_schemas::verdict::Outcome;
 use crate::args;
 use crate::error::Error;
 use crate::jobs;
+use crate::output::count;
 use crate::send::{Order, granted};
 use crate::session::Session;
 
 pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(), Error> {
     let job = &wanted.job;
     let bus = session.bus().await?;
-    if let Some(before) = jobs::if_readable(&bus, job).await? {
-        session.out.talk(&announce(&before, jobs::now()));
+    let before = jobs::if_readable(&bus, job).await?;
+    let forecast = before.as_ref().map(|before| announce(before, jobs::now()));
+    if let Some(Some(forecast)) = &forecast {
+        session.out.talk(forecast);
     }
     let verdict = Order::plain(Verb::Resume, job).send(&bus, session.timeout).await?;
     granted(&verdict, &format!("resume {job}"))?;
@@ -28,31 +32,45 @@ pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(
             | Outcome::Cancelled { .. }
             | Outcome::Rejected { .. } => None,
         };
-        format!("resumed {job}{}", next.unwrap_or_default())
+        let next = next.unwrap_or_default();
+        match forecast {
+            Some(None) => format!("{job} is not paused{next}"),
+            Some(Some(_)) | None => format!("resumed {job}{next}"),
+        }
     })?;
     Ok(())
 }
 
-/// What the misfire policy makes of a pause that ends now.
-fn announce(state: &JobState, now: Timestamp) -> String {
-    let job = &state.job;
-    let (Some(since), Some(plan)) = (state.paused, jobs::plan(state)) else {
-        return format!("{job} is not paused");
+/// What the misfire policy makes of a pause that ends now; none when the job is not paused.
+fn announce(state: &JobState, now: Timestamp) -> Option<String> {
+    let (job, since) = (&state.job, state.paused?);
+    let Some(plan) = jobs::plan(state) else {
+        return Some(format!("{job} is paused since {since}"));
     };
     let after = since.max(state.effective_after);
     let owed = misfire::owed(&plan, after, now, now);
     let skipped = owed.skipped.map_or(0, |range| range.count);
-    let due = owed.due.len();
-    match (skipped, owed.due.as_slice()) {
+    let fell =
+        |slots: u64| format!("{job}: {} fell into the pause (since {since})", count(slots, "slot"));
+    Some(match (skipped, owed.due.as_slice()) {
         (0, []) => format!("{job}: no slot fell into the pause (since {since})"),
-        (skipped, []) => format!(
-            "{job}: {skipped} slots fell into the pause (since {since}) and are skipped by the misfire policy"
+        (1, []) => format!("{}; it is skipped by the misfire policy", fell(1)),
+        (skipped, []) => format!("{}; all are skipped by the misfire policy", fell(skipped)),
+        (skipped, due @ [.., latest]) => format!(
+            "{}; by the misfire policy {} at once (the latest is {latest}) and {} skipped{}",
+            fell(skipped + due.len() as u64),
+            if due.len() == 1 { "1 fires".to_owned() } else { format!("{} fire", due.len()) },
+            if skipped == 1 { "1 is".to_owned() } else { format!("{skipped} are") },
+            overlap(state)
         ),
-        (skipped, [.., latest]) => format!(
-            "{job}: {} slots fell into the pause (since {since}); by the misfire policy {due} fire at once \
-             (the latest is {latest}) and {skipped} are skipped",
-            skipped + due as u64
-        ),
+    })
+}
+
+/// What may still keep such a slot from firing.
+fn overlap(state: &JobState) -> &'static str {
+    match state.definition.as_ref().map(|definition| definition.overlap) {
+        Some(Overlap::Skip) => "; overlap: skip may skip more, while an earlier run is live",
+        Some(Overlap::Allow) | None => "",
     }
 }
 
@@ -89,16 +107,19 @@ mod tests {
             (
                 r#"{"cron":"*/5 * * * *"}"#,
                 "2027-01-01T00:00:00Z",
-                "1 fire at once (the latest is 2027-01-01T02:00:00.000Z) and 23 are skipped",
+                "1 fires at once (the latest is 2027-01-01T02:00:00.000Z) and 23 are skipped; overlap: skip may",
             ),
             (
                 r#"{"at":"2026-12-01T00:00:00Z"}"#,
                 "2026-11-01T00:00:00Z",
-                "1 slots fell into the pause (since 2026-11-01T00:00:00.000Z) and are skipped",
+                "1 slot fell into the pause (since 2026-11-01T00:00:00.000Z); it is skipped",
             ),
         ] {
-            let text = announce(&paused(schedule, since), now);
+            let text = announce(&paused(schedule, since), now).unwrap();
             assert!(text.contains(says), "{text}");
         }
+        let mut running = paused(r#"{"every":"5s"}"#, "2027-01-01T00:00:00Z");
+        running.paused = None;
+        assert_eq!(announce(&running, now), None);
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args;
 use crate::error::Error;
 use crate::history::{self, Fire, Step};
-use crate::output::{fields, printable, short, table};
+use crate::output::{fields, printable, printable_json, short, table};
 use crate::session::Session;
 use crate::words;
 
@@ -187,7 +187,7 @@ impl Shown {
 impl Entry {
     fn describe_output(&self, text: &mut String) {
         if let Some(result) = &self.result {
-            text.push_str(&format!("\n\nresult\n{}", result.as_str()));
+            text.push_str(&format!("\n\nresult\n{}", printable_json(result.as_str())));
         }
         let Some(Output { stdout, stderr, dropped }) = &self.output else { return };
         for (name, printed) in [("stdout", stdout), ("stderr", stderr)] {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args;
 use crate::error::Error;
 use crate::history::{self, Found, Step};
+use crate::jobs;
 use crate::output::short;
 use crate::session::Session;
 use crate::words;
@@ -44,6 +45,9 @@ pub(crate) async fn runs(session: &Session, wanted: &args::Runs) -> Result<(), E
         rows.extend(row(run, &found, &shards));
     }
     rows.reverse();
+    if let Some(job) = wanted.job.as_ref().filter(|_| rows.is_empty()) {
+        jobs::if_readable(&bus, job).await?;
+    }
     let header = ["RUN", "JOB", "STATE", "CAUSE", "LATE", "ATTEMPTS", "TOOK"];
     session.out.rows(header, &rows, cells)?;
     Ok(())

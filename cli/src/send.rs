@@ -10,6 +10,7 @@ use cronstream_schemas::fault::Fault;
 use cronstream_schemas::header;
 use cronstream_schemas::id::{Revision, RunId};
 use cronstream_schemas::name::JobId;
+use cronstream_schemas::trace::TraceContext;
 use cronstream_schemas::verdict::{Outcome, Verdict};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -44,13 +45,14 @@ impl Order {
     pub(crate) async fn send(self, bus: &Bus, within: Duration) -> Result<Verdict, Error> {
         let deadline = Instant::now() + within;
         let inbox = bus.subscribe_inbox().await?;
+        let mut stored = None;
         let verdict = async {
-            let stored = self.publish(bus, inbox.subject()).await?;
+            stored = self.publish(bus, inbox.subject()).await?;
             self.verdict(inbox, stored).await
         };
         match timeout_at(deadline, verdict).await {
             Ok(verdict) => verdict,
-            Err(_) => Err(self.indeterminate(within)),
+            Err(_) => Err(self.indeterminate(within, stored)),
         }
     }
 
@@ -60,6 +62,9 @@ impl Order {
         let mut headers: Headers = vec![(header::REPLY, reply.to_owned())];
         if let Some(revision) = self.expected {
             headers.push((header::EXPECTED_REVISION, revision.0.to_string()));
+        }
+        if let Some(sender) = sender() {
+            headers.push((header::TRACEPARENT, sender.to_string()));
         }
         loop {
             match bus.publish_command(&subject, &headers, self.body.clone().into()).await {
@@ -88,7 +93,8 @@ impl Order {
         Err(BusError::Unavailable { what: "the connection".into() }.into())
     }
 
-    fn indeterminate(&self, within: Duration) -> Error {
+    /// No verdict came on the command stored at `stored`, if it is stored.
+    fn indeterminate(&self, within: Duration, stored: Option<u64>) -> Error {
         let Self { verb, job, .. } = self;
         let look = match verb {
             Verb::Trigger | Verb::Cancel => format!("cronstream runs {job}"),
@@ -96,14 +102,27 @@ impl Order {
                 format!("cronstream get {job}")
             }
         };
+        let (what, why) = match stored {
+            Some(_) => {
+                let why = "without a leading ticker (`cronstream status`) it waits";
+                (format!("{verb} {job}"), why)
+            }
+            None => {
+                let why = "a broker that stores nothing may have a full disk (docs/operating/disk-full.md)";
+                (format!("{verb} {job}, which the broker has not acknowledged"), why)
+            }
+        };
         Error::Indeterminate {
-            what: format!("{verb} {job}"),
+            what,
             within: format!("{}s", within.as_secs_f64()),
-            look: format!(
-                "it may still be done, see `{look}`; without a leading ticker (`cronstream status`) it waits"
-            ),
+            look: format!("it may still be done, see `{look}`; {why}"),
         }
     }
+}
+
+/// The span of whoever calls us, as programs hand it to each other.
+fn sender() -> Option<TraceContext> {
+    std::env::var("TRACEPARENT").ok()?.parse().ok()
 }
 
 /// What a verdict grants: a changed job, or a run.

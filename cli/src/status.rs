@@ -1,14 +1,16 @@
 //! `status`: partitions with their leaders, tickers, executors and queues.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use cronstream_bus::Bus;
+use cronstream_bus::{Bus, Error as BusError};
 use cronstream_schemas::event::Cursor;
 use cronstream_schemas::id::{Epoch, Partition, Tick};
 use cronstream_schemas::name::Name;
-use cronstream_schemas::status::{ExecutorStatus, NodeStatus, TickerStatus};
+use cronstream_schemas::status::{ExecutorStatus, NodeStatus, RelayStatus, TickerStatus};
 use cronstream_schemas::time::Timestamp;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::cluster::{Nodes, cursors, partitions};
 use crate::error::Error;
@@ -25,6 +27,7 @@ struct Status {
     tickers: Vec<NodeStatus>,
     executors: Vec<NodeStatus>,
     queues: Vec<Queue>,
+    relays: Vec<NodeStatus>,
     #[serde(skip)]
     nodes: Nodes,
 }
@@ -60,11 +63,13 @@ struct Share {
     stopped: Option<String>,
 }
 
-/// A queue that an executor serves.
+/// A queue that an executor serves, a job names, or fires wait on.
 #[derive(Debug, Serialize)]
 struct Queue {
     queue: Name,
     executors: usize,
+    /// Jobs whose definition in force names it.
+    jobs: u64,
     /// Fires that wait.
     waiting: u64,
     /// Fires that are delivered and not settled.
@@ -73,38 +78,66 @@ struct Queue {
 
 pub(crate) async fn status(session: &Session) -> Result<(), Error> {
     let bus = session.bus().await?;
-    let count = partitions(&bus).await?;
-    let cursors = cursors(&bus).await?;
-    let nodes = Nodes::ask(&bus, session.timeout).await?;
-    let at = jobs::now();
-    let share = |number| Share::new(Partition(number), cursors.get(&number), &nodes);
-    let status = Status {
-        prefix: bus.names().prefix().to_string(),
-        server: Server { name: bus.server_name(), version: bus.server_version() },
-        at,
-        partitions: (0..count).map(share).collect(),
-        tickers: nodes.tickers.iter().map(|(node, _)| node.clone()).collect(),
-        executors: nodes.executors.iter().map(|(node, _)| node.clone()).collect(),
-        queues: queues(&bus, &nodes).await?,
-        nodes,
-    };
+    let status = Status::gather(session, &bus).await?;
     session.out.object(&status, || status.describe())?;
     Ok(())
 }
 
+/// A reading that is over in time; a log that does not answer by then has no leader.
+async fn in_time<T>(
+    bus: &Bus,
+    within: Duration,
+    reading: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let gone = || BusError::Unavailable { what: format!("stream {}", bus.names().log) };
+    match timeout(within, reading).await {
+        Err(_) | Ok(Err(Error::Bus(BusError::Unavailable { .. } | BusError::TimedOut { .. }))) => {
+            Err(gone().into())
+        }
+        Ok(done) => done,
+    }
+}
+
+/// Every queue that an executor serves, a job names, or that has a consumer or fires.
 async fn queues(bus: &Bus, nodes: &Nodes) -> Result<Vec<Queue>, Error> {
-    let names: BTreeSet<&Name> = nodes.executors.iter().map(|(_, e)| &e.queue).collect();
+    let mut jobs: BTreeMap<Name, u64> = BTreeMap::new();
+    jobs::for_each(bus, None, |state| {
+        if let Some(definition) = state.definition {
+            *jobs.entry(definition.queue).or_default() += 1;
+        }
+    })
+    .await?;
+    let fires = fires(bus).await?;
+    let mut names: BTreeSet<&Name> = nodes.executors.iter().map(|(_, e)| &e.queue).collect();
+    names.extend(jobs.keys().chain(fires.keys()));
     let mut queues = Vec::with_capacity(names.len());
     for name in names {
         let state = bus.queue_state(name.as_str()).await?;
+        // Before a queue's first executor there is no consumer: all its fires wait.
+        let stored = || fires.get(name).copied().unwrap_or_default();
         queues.push(Queue {
             queue: name.clone(),
             executors: nodes.executors.iter().filter(|(_, e)| e.queue == *name).count(),
-            waiting: state.map_or(0, |state| state.pending),
+            jobs: jobs.get(name).copied().unwrap_or_default(),
+            waiting: state.map_or_else(stored, |state| state.pending),
             unsettled: state.map_or(0, |state| state.unsettled),
         });
     }
     Ok(queues)
+}
+
+/// How many fires are kept on each queue.
+async fn fires(bus: &Bus) -> Result<BTreeMap<Name, u64>, Error> {
+    let mut fires = BTreeMap::new();
+    let root = format!("{}.fire.", bus.names().prefix());
+    let count = |subject: &str, count: u64| {
+        let queue = subject.strip_prefix(&root).and_then(|rest| rest.split('.').next());
+        if let Some(Ok(queue)) = queue.map(Name::parse) {
+            *fires.entry(queue).or_default() += count;
+        }
+    };
+    bus.subjects(&bus.names().log, &format!("{root}>"), count).await?;
+    Ok(fires)
 }
 
 impl Share {
@@ -170,6 +203,25 @@ fn ready(node: &NodeStatus) -> String {
 }
 
 impl Status {
+    async fn gather(session: &Session, bus: &Bus) -> Result<Self, Error> {
+        let log = async { Ok((partitions(bus).await?, cursors(bus).await?)) };
+        let (count, cursors) = in_time(bus, session.timeout, log).await?;
+        let nodes = Nodes::ask(bus, session.timeout).await?;
+        let queues = in_time(bus, session.timeout, queues(bus, &nodes)).await?;
+        let share = |number| Share::new(Partition(number), cursors.get(&number), &nodes);
+        Ok(Self {
+            prefix: bus.names().prefix().to_string(),
+            server: Server { name: bus.server_name(), version: bus.server_version() },
+            at: jobs::now(),
+            partitions: (0..count).map(share).collect(),
+            tickers: nodes.tickers.iter().map(|(node, _)| node.clone()).collect(),
+            executors: nodes.executors.iter().map(|(node, _)| node.clone()).collect(),
+            queues,
+            relays: nodes.relays.iter().map(|(node, _)| node.clone()).collect(),
+            nodes,
+        })
+    }
+
     fn describe(&self) -> String {
         let Server { name, version } = &self.server;
         let mut parts =
@@ -192,14 +244,44 @@ impl Status {
             [
                 q.queue.to_string(),
                 q.executors.to_string(),
+                q.jobs.to_string(),
                 q.waiting.to_string(),
                 q.unsettled.to_string(),
             ]
         });
         if !self.queues.is_empty() {
-            parts.push(table(["QUEUE", "EXECUTORS", "WAITING", "UNSETTLED"], queues));
+            parts.push(table(["QUEUE", "EXECUTORS", "JOBS", "WAITING", "UNSETTLED"], queues));
+        }
+        if !self.relays.is_empty() {
+            parts.push(self.describe_relays());
         }
         parts.join("\n\n")
+    }
+
+    fn describe_relays(&self) -> String {
+        let row = |(node, relay): &(NodeStatus, RelayStatus)| {
+            [
+                node.node.to_string(),
+                node.version.clone(),
+                ready(node),
+                relay.collector.clone(),
+                relay.waiting.map(|n| n.to_string()).unwrap_or_default(),
+                relay.counters.spans.to_string(),
+                (relay.counters.rejected_spans).to_string(),
+                relay.counters.dropped_batches.to_string(),
+            ]
+        };
+        let header = [
+            "RELAY",
+            "VERSION",
+            "READY",
+            "COLLECTOR",
+            "WAITING",
+            "SPANS",
+            "REJECTED",
+            "DROPPED BATCHES",
+        ];
+        table(header, self.nodes.relays.iter().map(row))
     }
 
     fn describe_tickers(&self) -> String {
@@ -208,7 +290,10 @@ impl Status {
         }
         let row = |(node, ticker): &(NodeStatus, TickerStatus)| {
             let leads = ticker.partitions.iter().filter(|p| p.leading).count();
-            let decided = ticker.partitions.iter().map(|p| p.decided_through).min();
+            // What another leads is known here by its last cursor alone.
+            let decided = ticker.partitions.iter().filter(|p| p.leading);
+            let decided = decided.map(|p| p.decided_through);
+            let decided = decided.filter(|at| *at > Timestamp::MIN).min();
             [
                 node.node.to_string(),
                 node.version.clone(),

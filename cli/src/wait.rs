@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cronstream_bus::{Bus, Error as BusError, FollowEvent, FollowOptions, From};
-use cronstream_schemas::event::{Decoded, RunEvent};
+use cronstream_schemas::event::{Decoded, Failure, RunEvent};
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::json::Json;
 use cronstream_schemas::name::JobId;
@@ -13,7 +13,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 use crate::history::{self, Step};
+use crate::output::{printable, printable_json};
 use crate::session::Session;
+use crate::words;
 
 /// How a run ended.
 #[derive(Debug, Serialize)]
@@ -23,6 +25,9 @@ struct Ended {
     outcome: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     results: Vec<Option<Json>>,
+    /// Why shards failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<Failure>,
 }
 
 /// Waits until every shard of the run has ended, and prints how.
@@ -66,7 +71,8 @@ pub(crate) async fn until_ended(
     follow.close().await;
     let outcome = history::standing(ends.values().map(Some));
     let results: Vec<Option<Json>> = ends.values().map(result).collect();
-    let ended = Ended { run, job: job.clone(), outcome: outcome.clone(), results };
+    let failures = ends.values().filter_map(failure).collect();
+    let ended = Ended { run, job: job.clone(), outcome: outcome.clone(), results, failures };
     session.out.object(&ended, || ended.describe())?;
     if outcome == "succeeded" { Ok(()) } else { Err(Error::RunFailed { run, outcome }) }
 }
@@ -78,9 +84,22 @@ fn result(step: &Step) -> Option<Json> {
     }
 }
 
+fn failure(step: &Step) -> Option<Failure> {
+    match &step.event {
+        Decoded::Known(RunEvent::Failed(failed)) => Some(failed.failure.clone()),
+        Decoded::Known(_) | Decoded::Unknown { .. } => None,
+    }
+}
+
 impl Ended {
     fn describe(&self) -> String {
-        let results = self.results.iter().flatten().map(|json| format!("\n{}", json.as_str()));
-        format!("run {} of {} {}{}", self.run, self.job, self.outcome, results.collect::<String>())
+        let results = self.results.iter().flatten();
+        let results = results.map(|json| format!("\n{}", printable_json(json.as_str())));
+        let failures = self.failures.iter().map(|failure| {
+            let kind = words::failure_kind(failure.kind);
+            format!("\n{kind}: {}", printable(&failure.message))
+        });
+        let said: String = results.chain(failures).collect();
+        format!("run {} of {} {}{said}", self.run, self.job, self.outcome)
     }
 }

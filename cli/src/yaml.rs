@@ -67,6 +67,17 @@ impl From<ScanError> for Unreadable {
 /// At the first place that is no YAML, or where a document is no mapping.
 pub(crate) fn read(text: &str) -> Result<Vec<Mapping>, Unreadable> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    documents(text).map_err(|mut error| {
+        let line = text.lines().nth(error.line.saturating_sub(1)).unwrap_or_default();
+        // In YAML `*` begins an alias, and a bare cron expression is none.
+        if line.contains('*') {
+            error.problem.push_str("; a text with * needs quotes");
+        }
+        error
+    })
+}
+
+fn documents(text: &str) -> Result<Vec<Mapping>, Unreadable> {
     let mut documents = Vec::new();
     let mut events = Parser::new_from_str(text).peekable();
     loop {
@@ -340,6 +351,15 @@ fn push_text(json: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_cron_expression_without_quotes_is_told_what_it_lacks() {
+        for text in ["schedule: {cron: * * * * *}", "a: 1\ncron: * * * * *\n", "a: */5 * * * *"] {
+            let error = super::read(text).unwrap_err();
+            assert!(error.problem.ends_with("; a text with * needs quotes"), "{error:?}");
+        }
+        assert!(!super::read("a: [").unwrap_err().problem.contains('*'));
+    }
+
     use super::*;
 
     fn one(text: &str) -> Mapping {

@@ -219,6 +219,8 @@ async fn a_job_is_paused_resumed_and_deleted() {
         stderr.contains("no slot fell into the pause") && stdout.contains("resumed"),
         "{stderr}{stdout}"
     );
+    let (_, stdout, stderr) = world.all(&["resume", job]);
+    assert!(stdout.contains("is not paused") && !stdout.contains("resumed"), "{stderr}{stdout}");
     let (code, error) = world.fails(&["delete", job]);
     assert_eq!(code, 2, "nobody can be asked: {error}");
     world.ok(&["delete", job, "--yes"]);
@@ -260,16 +262,162 @@ async fn status_names_the_leader_and_release_ends_a_hold() {
     world.ticker(&["--hold"]);
     let file = world.file("jobs.yaml", JOBS);
     world.ok(&["apply", "-f", &file]);
-    let status = world.status_when(|status| status["tickers"][0]["role"]["ticker"]["hold"] == true);
-    let partitions = status["partitions"].as_array().unwrap();
-    assert_eq!(partitions.len(), 2);
-    assert!(partitions.iter().all(|partition| partition["leader"] == "t1"), "{status}");
+    let led = |status: &Value| {
+        let partitions = status["partitions"].as_array().cloned().unwrap_or_default();
+        partitions.len() == 2 && partitions.iter().all(|partition| partition["leader"] == "t1")
+    };
+    world.status_when(|status| {
+        status["tickers"][0]["role"]["ticker"]["hold"] == true && led(status)
+    });
     let (code, error) = world.fails(&["trigger", "billing/often"]);
     assert_eq!(code, 3);
     assert!(error.contains("on hold"), "{error}");
     assert_eq!(world.json(&["release"])[0]["released"][0], "t1");
     world.status_when(|status| status["tickers"][0]["role"]["ticker"]["hold"] == false);
     world.ok(&["trigger", "billing/often"]);
+}
+
+#[tokio::test]
+async fn a_queue_without_executors_is_shown_with_what_waits_there() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    world.ok(&["apply", "-f", &file]);
+    world.ok(&["trigger", "billing/often"]);
+    let status = world.json(&["status"]).remove(0);
+    let queue = |name: &str| {
+        let queues = status["queues"].as_array().unwrap();
+        queues.iter().find(|queue| queue["queue"] == name).unwrap().clone()
+    };
+    let reports = queue("reports");
+    assert_eq!((&reports["executors"], &reports["waiting"]), (&0.into(), &1.into()), "{status}");
+    assert_eq!((&reports["jobs"], &queue("default")["waiting"]), (&1.into(), &0.into()));
+    let text = world.ok(&["status"]);
+    assert!(text.lines().any(|line| line.starts_with("reports") && line.contains(" 0 ")), "{text}");
+}
+
+#[tokio::test]
+async fn the_document_that_get_prints_is_one_that_apply_takes() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let params = "{\"n\":12345678901234567890, \"f\":1.10}";
+    let job = format!(
+        "{{\"job\":\"a/exact\",\"task\":\"t\",\"schedule\":{{\"every\":\"90s\"}},\"params\":{params}}}"
+    );
+    let files = [world.file("jobs.yaml", JOBS), world.file("exact.json", &job)];
+    world.ok(&["apply", "-f", &files[0], "-f", &files[1]]);
+    let list = world.json(&["list"]);
+    assert_eq!(list[1]["schedule"]["cron"], "0 3 * * *", "{list:?}");
+    assert_eq!(list[1]["time_zone"], "Europe/Berlin", "{list:?}");
+    let jobs = list.iter().map(|row| row["job"].as_str().unwrap());
+    let saved: String = jobs.map(|job| world.ok(&["get", job, "--definition"])).collect();
+    assert!(saved.contains(params), "{saved}");
+    let saved = world.file("saved.json", &saved);
+    let again = world.json(&["apply", "-f", &saved]);
+    assert_eq!(again.len(), 3);
+    assert!(again.iter().all(|applied| applied["outcome"] == "unchanged"), "{again:?}");
+    for job in list.iter().map(|row| row["job"].as_str().unwrap()) {
+        world.ok(&["delete", job, "--yes"]);
+    }
+    let anew = world.json(&["apply", "-f", &saved]);
+    assert!(anew.iter().all(|applied| applied["outcome"] == "created"), "{anew:?}");
+    assert!(world.ok(&["get", "a/exact", "--json"]).contains(params));
+}
+
+#[tokio::test]
+async fn runs_of_a_job_that_never_was_exit_with_6() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    for verb in ["runs", "dead"] {
+        let (code, error) = world.fails(&[verb, "no/job"]);
+        assert_eq!(code, 6, "{verb}: {error}");
+    }
+    let file = world.file("jobs.yaml", JOBS);
+    world.ok(&["apply", "-f", &file]);
+    assert_eq!(world.json(&["runs", "billing/often"]).len(), 0);
+    assert_eq!(world.json(&["dead", "billing/often"]).len(), 0);
+}
+
+#[tokio::test]
+async fn a_cluster_is_judged_by_who_is_up() {
+    let binary = cronstream_server::ensure(&mut |line| eprintln!("{line}")).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cronstream_server::Cluster::start(&binary, folder.path()).await.unwrap();
+    let run = |url: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cronstream"));
+        let output = command.args(arguments).env("NATS_URL", url).stdin(Stdio::null()).output();
+        let Output { status, stdout, stderr } = output.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    };
+    let url = cluster.urls().remove(0);
+    let (code, _, error) = run(&url, &["init", "--replicas", "3"]);
+    assert_eq!(code, 0, "{error}");
+    cluster.nodes[2].kill().await.unwrap();
+    let start = Instant::now();
+    loop {
+        let (_, stdout, _) = run(&url, &["doctor"]);
+        if stdout.contains("WARN  replicas: ") && stdout.contains(": 1 of 3 offline (n2)") {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{stdout}");
+    }
+    cluster.nodes[1].kill().await.unwrap();
+    let start = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let (code, _, error) = run(&url, &["status", "--timeout", "3s"]);
+        if code == 1 {
+            assert!(error.contains("error[unavailable]: stream CRON_LOG"), "{error}");
+            assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+            break;
+        }
+        // The leader that is left takes a while to see that it is alone.
+        assert!(start.elapsed() < Duration::from_secs(60), "{code} {error}");
+    }
+    let (code, stdout, _) = run(&url, &["doctor"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("fewer than a majority of the brokers are up"), "{stdout}");
+    assert!(!stdout.contains("lacks"), "{stdout}");
+}
+
+#[tokio::test]
+async fn a_ticker_whose_name_is_taken_never_says_that_it_started() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    world.status_when(|status| status["partitions"][0]["leader"] == "t1");
+    let (code, error) = world.fails(&["ticker", "--node", "t1"]);
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("error[node-name-taken]"), "{error}");
+    assert!(!error.contains("ticker started"), "{error}");
+    let log = std::fs::read_to_string(world.folder.path().join("ticker.log")).unwrap();
+    assert!(log.contains("ticker started"), "{log}");
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_told_with_why_and_warned_of_in_the_executors_log() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let tasks = world.file("tasks.toml", "tasks.bad.command = [\"/bin/sh\", \"-c\", \"exit 7\"]");
+    let job = "job: a/bad\ntask: bad\nmax_attempts: 1\nschedule: {every: 1h}\n";
+    let job = world.file("jobs.yaml", job);
+    world.ok(&["apply", "-f", &job]);
+    let log = world.folder.path().join("executor.log");
+    let mut executor = world.command(&["executor", "--tasks", &tasks]);
+    let mut executor = executor.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    let (code, stdout, error) = world.all(&["trigger", "a/bad", "--wait", "--wait-timeout", "30s"]);
+    executor.kill().unwrap();
+    executor.wait().unwrap();
+    assert_eq!(code, 8, "{error}");
+    assert!(
+        stdout.contains("failed") && stdout.contains("error: ") && stdout.contains('7'),
+        "{stdout}"
+    );
+    assert!(error.contains("cronstream run "), "{error}");
+    let log = std::fs::read_to_string(log).unwrap();
+    let warned: Vec<&str> = log.lines().filter(|line| line.contains("attempt failed")).collect();
+    assert_eq!(warned.len(), 1, "{log}");
+    assert!(warned[0].contains("WARN") && warned[0].contains("a/bad"), "{log}");
 }
 
 /// Everybody without a login may do all; `dev` may work in namespace `billing` alone.
@@ -310,4 +458,33 @@ async fn a_user_of_one_namespace_works_there_and_nowhere_else() {
     let (code, error) = world.fails(&["get", "billing/often", "--nats", &login("dev:wrong")]);
     assert_eq!(code, 5, "{error}");
     assert!(!error.contains("wrong"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_whose_log_has_lost_its_reader_still_stops_when_told_to() {
+    let world = World::start().await;
+    world.ok(&["init", "--partitions", "1"]);
+    let tasks = world.file("tasks.toml", "[tasks.a]\ncommand = [\"true\"]\n");
+    let ticker = ["ticker", "--node", "mute", "--verbose"];
+    let executor = ["executor", "--node", "mute", "--verbose", "--tasks", &tasks];
+    for arguments in [&ticker[..], &executor[..]] {
+        let mut node = world.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        // The first line comes when signals are listened to; every later one finds nobody.
+        let mut first = String::new();
+        let mut log = std::io::BufReader::with_capacity(1, node.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut log, &mut first).unwrap();
+        drop(log);
+        let role = if arguments[0] == "ticker" { "tickers" } else { "executors" };
+        world.status_when(|status| !status[role].as_array().unwrap().is_empty());
+        let told = Command::new("kill").args(["-TERM", &node.id().to_string()]).status().unwrap();
+        assert!(told.success());
+        let pid = node.id().to_string();
+        let ended = tokio::task::spawn_blocking(move || node.wait().unwrap());
+        let within = tokio::time::timeout(Duration::from_secs(10), ended).await;
+        if within.is_err() {
+            Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+        }
+        let status = within.expect("the node ends").unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?} after {first}");
+    }
 }

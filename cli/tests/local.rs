@@ -125,6 +125,19 @@ fn wrong_arguments_exit_with_2() {
 }
 
 #[test]
+fn a_tasks_file_is_read_before_anybody_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.toml");
+    let path = path.to_str().unwrap();
+    for (text, says) in [("[tasks]\n", "defines no task"), ("tasks.a.comand = []", "`command`?")] {
+        std::fs::write(path, text).unwrap();
+        let (code, error) = failure(&["executor", "--tasks", path, "--nats", &free_port()]);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("tasks-file-unreadable") && error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there_exits_with_5() {
     let url = free_port();
     let (code, error) = failure(&["get", "a/b", "--nats", &url]);

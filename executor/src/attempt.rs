@@ -16,16 +16,20 @@ use cronstream_bus::Delivery;
 use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
 use cronstream_schemas::event::{Executor, Failure, FailureKind, Fired, Output, Place, RunEvent};
 use cronstream_schemas::subject::RunKey;
+use cronstream_telemetry::metrics::ExecutorMetrics;
+use cronstream_telemetry::{Moment, Spans, handler_context};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backoff::{Backoff, random};
 use crate::clock;
+use crate::decisions;
 use crate::handlers::Handler;
 use crate::state::State;
-use crate::store::{Committed, Read, Store};
+use crate::store::{Committed, Read, Store, Stored};
 use crate::task::TaskContext;
+use crate::trace::{Begun, Trace};
 
 /// How long a fire stays away whose run the leader is about to end.
 const LEFT_TO_LEADER: Duration = Duration::from_secs(10);
@@ -46,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) state: Arc<State>,
     pub(crate) store: Store,
     pub(crate) prefix: cronstream_schemas::subject::Prefix,
+    pub(crate) spans: Spans,
+    pub(crate) metrics: ExecutorMetrics,
     /// After this without a sign of life the broker delivers a fire again.
     pub(crate) ack_wait: Duration,
     /// Between two beats.
@@ -89,8 +95,16 @@ pub(crate) async fn handle(
     let subject = shared.prefix.run(&key);
     let delivery = Arc::new(delivery);
     let beat = Beat::start(&shared, &delivery, &subject);
-    let attempt =
-        Attempt { shared: &shared, asked_at, fire: &fire, subject: &subject, handler: &handler };
+    let kind = handler.kind();
+    let trace = Trace::new(&shared.spans, &shared.prefix, (&fire, kind), &delivery);
+    let attempt = Attempt {
+        shared: &shared,
+        asked_at,
+        fire: &fire,
+        subject: &subject,
+        handler: &handler,
+        trace,
+    };
     let settle = Box::pin(attempt.run(&beat)).await;
     drop(beat);
     let settled = match settle {
@@ -109,7 +123,11 @@ struct Attempt<'a> {
     fire: &'a Fired,
     subject: &'a str,
     handler: &'a Handler,
+    trace: Trace<'a>,
 }
+
+/// When the task began and ended.
+type Times = (Moment, Moment);
 
 impl Attempt<'_> {
     fn me(&self) -> Executor {
@@ -137,21 +155,28 @@ impl Attempt<'_> {
     }
 
     /// Steps 1 and 2, then the rest; `None` when `last` was a stale read.
-    async fn begin(&self, last: Option<&Last>, beat: &Beat) -> Option<Settle> {
+    async fn begin(&self, stored: Option<&Stored>, beat: &Beat) -> Option<Settle> {
         let counters = &self.shared.state.counters;
+        let last = stored.map(|stored| &stored.last);
         if last.is_some_and(|last| self.may_be_running(last)) {
             return Some(Settle::Nothing);
         }
         match attempt::decide(self.fire, last, &self.shared.state.me, clock::now()) {
             Decision::Ack => {
                 counters.stale.add();
+                self.trace.ended_unseen(stored, &self.shared.state.me);
                 Some(Settle::Ack)
             }
             Decision::Leave => Some(Settle::Nak(LEFT_TO_LEADER)),
             Decision::FailCrashed { event, expected_seq } => {
                 match self.commit(&event, expected_seq).await {
                     Committed::Stale => None,
-                    committed => Some(self.finished(&event, committed, Settle::Ack)),
+                    committed => {
+                        if matches!(committed, Committed::Stored { .. }) {
+                            self.trace.crashed(stored);
+                        }
+                        Some(self.finished(&event, committed, Settle::Ack))
+                    }
                 }
             }
             Decision::Start { place, expected_seq } => {
@@ -159,8 +184,11 @@ impl Attempt<'_> {
                 match self.commit(&event, expected_seq).await {
                     Committed::Stored { seq } => {
                         counters.started.add();
+                        self.count_start(place);
+                        decisions::started(self.fire, place, seq);
+                        self.trace.crashed(stored);
                         beat.watch_from(seq);
-                        Some(self.work(place, seq, beat).await)
+                        Some(self.work(self.trace.begin(place, seq, stored), beat).await)
                     }
                     Committed::Stale => None,
                     refused => Some(self.refused(refused)),
@@ -193,51 +221,89 @@ impl Attempt<'_> {
     }
 
     /// Steps 3 to 5: runs the task and stores its outcome.
-    async fn work(&self, place: Place, token: u64, beat: &Beat) -> Settle {
-        let context = self.context(place, token);
+    async fn work(&self, begun: Begun, beat: &Beat) -> Settle {
+        let context = self.context(begun.place, begun.token);
         let cancel = context.cancel.clone();
-        let mut running = std::pin::pin!(self.handler.run(context, &self.fire.params));
+        let since = Moment::now();
+        let mut running = std::pin::pin!(self.run_task(context));
         let stop = tokio::select! {
             biased;
-            outcome = &mut running => return self.ended(place, token, outcome).await,
+            outcome = &mut running => {
+                return self.ended(&begun, outcome, (since, Moment::now())).await;
+            }
             () = beat.overtaken.cancelled() => Stop::Overtaken,
             () = self.shared.hand_back.cancelled() => Stop::HandBack,
             () = tokio::time::sleep(self.fire.timeout.to_duration()) => Stop::Timeout,
         };
         cancel.cancel();
         let outcome = running.await;
+        let times = (since, Moment::now());
         match stop {
             Stop::Timeout => {
                 let message = format!("no result within {}", self.fire.timeout);
                 let failure = Failure { kind: FailureKind::Timeout, message };
                 let output = output_of(outcome);
                 let outcome = TaskOutcome::Failure { failure, retry: Retry::After(None), output };
-                self.ended(place, token, outcome).await
+                self.ended(&begun, outcome, times).await
             }
             Stop::HandBack => {
-                let event = attempt::interrupted(place, self.me());
-                self.finish(&event, token, Settle::Nak(Duration::ZERO)).await
+                let event = attempt::interrupted(begun.place, self.me());
+                self.finish(&begun, &event, times, Settle::Nak(Duration::ZERO)).await
             }
             Stop::Overtaken => {
                 self.count_refusal();
-                self.settle_overtaken(token).await
+                self.settle_overtaken(&begun, times).await
             }
         }
     }
 
-    async fn ended(&self, place: Place, token: u64, outcome: TaskOutcome) -> Settle {
-        let event = attempt::outcome(self.fire, place, self.me(), outcome);
-        self.finish(&event, token, Settle::Ack).await
+    async fn run_task(&self, context: TaskContext) -> TaskOutcome {
+        let began = Instant::now();
+        let outcome = self.handler.run(context, &self.fire.params).await;
+        self.shared.metrics.ran(&self.fire.task, began.elapsed());
+        outcome
+    }
+
+    /// Retries are not late: they were ordered later.
+    fn count_start(&self, place: Place) {
+        if place.fire_no == 1 && place.delivery == 1 {
+            let delay = clock::now().since(self.fire.scheduled_at);
+            self.shared.metrics.first_start(&self.fire.task, delay);
+        }
+    }
+
+    async fn ended(&self, begun: &Begun, outcome: TaskOutcome, times: Times) -> Settle {
+        let event = attempt::outcome(self.fire, begun.place, self.me(), outcome);
+        self.finish(begun, &event, times, Settle::Ack).await
     }
 
     /// Stores the event that ends this delivery.
-    async fn finish(&self, event: &RunEvent, expected_seq: u64, stored: Settle) -> Settle {
-        let committed = self.commit(event, expected_seq).await;
+    async fn finish(
+        &self,
+        begun: &Begun,
+        event: &RunEvent,
+        times: Times,
+        stored: Settle,
+    ) -> Settle {
+        let committed = self.commit(event, begun.token).await;
+        match committed {
+            Committed::Stored { .. } => {
+                self.trace.tell(begun, &self.shared.state.me, times, Some(event));
+            }
+            Committed::Over => {
+                self.settle_overtaken(begun, times).await;
+            }
+            Committed::Stale | Committed::Overtaken | Committed::GaveUp => {}
+        }
         self.finished(event, committed, stored)
     }
 
     fn finished(&self, event: &RunEvent, committed: Committed, stored: Settle) -> Settle {
         let counters = &self.shared.state.counters;
+        if matches!(committed, Committed::Stored { .. }) {
+            decisions::ended(self.fire, event);
+            self.shared.metrics.ended(&self.fire.task, event.kind());
+        }
         match (committed, event) {
             (Committed::Stored { .. }, RunEvent::Succeeded(_)) => counters.succeeded.add(),
             (Committed::Stored { .. }, RunEvent::AttemptFailed(_)) => counters.attempt_failed.add(),
@@ -268,22 +334,24 @@ impl Attempt<'_> {
         if clock::now() > self.fire.run_by {
             counters.late.add();
         }
-        tracing::info!(fire = %self.fire.id(), "another executor or the leader was first");
+        decisions::refused(self.fire);
     }
 
     /// Acknowledges only if the last event ends the fire.
-    async fn settle_overtaken(&self, token: u64) -> Settle {
-        match self.shared.store.last_since(self.subject, token + 1).await {
-            Ok(Read::Known(Some(Last { event, .. }))) if attempt::is_over(self.fire, &event) => {
-                Settle::Ack
-            }
-            Ok(_) | Err(_) => Settle::Nothing,
-        }
+    async fn settle_overtaken(&self, begun: &Begun, times: Times) -> Settle {
+        let Ok(Read::Known(Some(stored))) =
+            self.shared.store.last_since(self.subject, begun.token + 1).await
+        else {
+            return Settle::Nothing;
+        };
+        let event = &stored.last.event;
+        self.trace.overtaken(begun, &self.shared.state.me, event, times);
+        if attempt::is_over(self.fire, event) { Settle::Ack } else { Settle::Nothing }
     }
 
     fn context(&self, place: Place, token: u64) -> TaskContext {
         let fire = self.fire;
-        let span = format!("attempt.{}.{}.{}", fire.shard, place.fire_no, place.delivery);
+        let trace = handler_context(fire, place);
         TaskContext {
             task: fire.task.clone(),
             job: fire.job.clone(),
@@ -293,7 +361,8 @@ impl Attempt<'_> {
             slot: fire.scheduled_at,
             attempt: place.attempt,
             fencing_token: token,
-            traceparent: fire.run.traceparent(&span),
+            traceparent: trace.to_string(),
+            trace,
             timeout: fire.timeout.to_duration(),
             cancel: CancellationToken::new(),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use cronstream_bus::{Bus, ConnectOptions, Queue, ServiceInfo};
 use cronstream_schemas::event::Executor as Identity;
 use cronstream_schemas::id::Instance;
 use cronstream_schemas::name::Name;
+use cronstream_telemetry::metrics::ExecutorMetrics;
+use cronstream_telemetry::{Publisher, Service, SpansReceiver, TaskSpans};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +37,8 @@ const ROLE: &str = "executor";
 const BEAT_MAX: Duration = Duration::from_secs(8);
 /// Between two tries to make the queue's durable.
 const ENSURE_RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How often the metrics take the executor's report.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// An executor: it runs tasks for one queue.
 ///
@@ -65,6 +70,8 @@ pub struct Executor {
     concurrency: usize,
     drain: Duration,
     ack_wait: Duration,
+    receiver: SpansReceiver,
+    metrics: ExecutorMetrics,
 }
 
 /// What an executor is made of. Faults are told by [`ExecutorBuilder::build`].
@@ -78,6 +85,8 @@ pub struct ExecutorBuilder {
     ack_wait: Duration,
     functions: Vec<(String, Function)>,
     tasks_files: Vec<PathBuf>,
+    task_spans: TaskSpans,
+    metrics: ExecutorMetrics,
 }
 
 impl Executor {
@@ -95,18 +104,33 @@ impl Executor {
     /// # Errors
     /// When the streams are not there or the user may not pull from the queue.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let (state, metrics) = (Arc::clone(&self.state), self.metrics.clone());
+        // In one task with the loop: when that hangs, the reports end.
+        tokio::select! {
+            ended = Box::pin(self.serve(stop)) => ended,
+            never = reports(&state, &metrics) => match never {},
+        }
+    }
+
+    async fn serve(self, stop: CancellationToken) -> Result<(), Error> {
         let state = &self.state;
         let serving = self.bus.serve(self.service_info(), {
             let state = Arc::clone(state);
             move || state.report()
         });
         let serving = serving.await?;
+        self.compare_ack_wait().await;
         let Some(queue) = self.ensure_queue(&stop).await? else { return Ok(()) };
+        let service = Service::Executor { instance: state.me.instance };
+        let publisher =
+            Publisher::start(self.bus.clone(), service, state.spans.clone(), self.receiver);
         let give_up = CancellationToken::new();
         let shared = Shared {
             state: Arc::clone(state),
             store: Store::new(self.bus.clone(), Arc::clone(state), give_up.clone()),
             prefix: self.bus.names().prefix().clone(),
+            spans: state.spans.clone(),
+            metrics: self.metrics,
             ack_wait: self.ack_wait,
             beat: (self.ack_wait / 3).min(BEAT_MAX),
             hand_back: CancellationToken::new(),
@@ -121,11 +145,25 @@ impl Executor {
         };
         tracing::info!(node = %state.me.node, queue = %state.queue, "executor is ready");
         worker.run(&stop).await;
+        publisher.stop().await;
         if let Err(error) = self.bus.flush().await {
             tracing::warn!(%error, "the last acknowledgements may be lost");
         }
         serving.stop().await;
         Ok(())
+    }
+
+    /// Says so when the queue's other executors have another ack wait: the last one started sets it for all.
+    async fn compare_ack_wait(&self) {
+        let (queue, wanted) = (&self.state.queue, self.ack_wait);
+        match self.bus.queue_ack_wait(queue.as_str()).await {
+            Ok(Some(found)) if found != wanted => tracing::warn!(
+                %queue, found = ?found, now = ?wanted,
+                "the queue has had another ack wait; it is one for all its executors, and is set anew"
+            ),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "ack wait not read"),
+        }
     }
 
     /// Makes the queue's durable; `None` when it is time to stop before that worked.
@@ -173,6 +211,8 @@ impl ExecutorBuilder {
             ack_wait: Duration::from_secs(30),
             functions: Vec::new(),
             tasks_files: Vec::new(),
+            task_spans: TaskSpans::default(),
+            metrics: ExecutorMetrics::default(),
         }
     }
 
@@ -226,6 +266,21 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Publishes the spans that functions make with `tracing`, below the spans of their attempts. Its
+    /// [layer](TaskSpans::layer) belongs into the program's subscriber.
+    #[must_use]
+    pub fn task_spans(mut self, spans: TaskSpans) -> Self {
+        self.task_spans = spans;
+        self
+    }
+
+    /// Counts in these metrics, which the program serves. Default metrics that nobody sees.
+    #[must_use]
+    pub fn metrics(mut self, metrics: ExecutorMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// Registers the tasks of a file; `docs/reference/tasks-file.md` describes it.
     #[must_use]
     pub fn tasks_file(mut self, path: impl Into<PathBuf>) -> Self {
@@ -257,15 +312,17 @@ impl ExecutorBuilder {
             add(name("task", &task)?, Handler::Function(function))?;
         }
         for path in &self.tasks_files {
-            for (name, handler) in tasks_file::read(path, &self.bus)? {
-                add(name, handler)?;
+            for (name, task) in tasks_file::read(path, self.bus.names().prefix())? {
+                add(name, task.on(&self.bus))?;
             }
         }
         if tasks.is_empty() {
             return Err(Error::NoTasks(queue));
         }
         let concurrency = u32::try_from(self.concurrency).expect("checked above");
-        let state = State::new(me, queue, tasks.keys().cloned().collect(), concurrency);
+        let (spans, receiver) = self.task_spans.into_channel();
+        let names = tasks.keys().cloned().collect();
+        let state = State::new(me, queue, names, concurrency, spans);
         Ok(Executor {
             bus: self.bus,
             state: Arc::new(state),
@@ -273,6 +330,8 @@ impl ExecutorBuilder {
             concurrency: self.concurrency,
             drain: self.drain,
             ack_wait: self.ack_wait,
+            receiver,
+            metrics: self.metrics,
         })
     }
 
@@ -282,6 +341,14 @@ impl ExecutorBuilder {
     /// What either of them says.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         self.build()?.run(stop).await
+    }
+}
+
+async fn reports(state: &State, metrics: &ExecutorMetrics) -> Infallible {
+    let mut due = tokio::time::interval(REPORT_EVERY);
+    loop {
+        due.tick().await;
+        metrics.report(&state.status());
     }
 }
 

@@ -51,13 +51,16 @@ pub enum Error {
         source: Box<toml::de::Error>,
     },
     /// A tasks file says something that cannot be done.
-    #[error("tasks file {path}: {}", list(faults))]
+    #[error("tasks file {path}:{}", list(faults))]
     Tasks {
         /// The file.
         path: PathBuf,
         /// Everything that is wrong with it.
         faults: Vec<Fault>,
     },
+    /// A tasks file without a task.
+    #[error("tasks file {0} defines no task")]
+    NoTaskInFile(PathBuf),
     /// The HTTP client cannot be made, such as when no root certificates are found.
     #[error("cannot make an http client")]
     Http(#[source] reqwest::Error),
@@ -67,6 +70,5 @@ pub enum Error {
 }
 
 fn list(faults: &[Fault]) -> String {
-    let each: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    each.join("; ")
+    faults.iter().map(|fault| format!("\n  {fault}")).collect()
 }

@@ -11,6 +11,7 @@ use cronstream_schemas::event::Executor;
 use cronstream_schemas::id::FireId;
 use cronstream_schemas::name::Name;
 use cronstream_schemas::status::{ExecutorCounters, ExecutorStatus, NodeStatus, Role};
+use cronstream_telemetry::Spans;
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -57,19 +58,27 @@ pub(crate) struct State {
     pub(crate) tasks: Vec<Name>,
     pub(crate) concurrency: u32,
     pub(crate) counters: Counters,
+    pub(crate) spans: Spans,
     draining: AtomicBool,
     troubles: Mutex<BTreeMap<Trouble, String>>,
     live: Mutex<HashSet<FireId>>,
 }
 
 impl State {
-    pub(crate) fn new(me: Executor, queue: Name, tasks: Vec<Name>, concurrency: u32) -> Self {
+    pub(crate) fn new(
+        me: Executor,
+        queue: Name,
+        tasks: Vec<Name>,
+        concurrency: u32,
+        spans: Spans,
+    ) -> Self {
         Self {
             me,
             queue,
             tasks,
             concurrency,
             counters: Counters::default(),
+            spans,
             draining: AtomicBool::new(false),
             troubles: Mutex::default(),
             live: Mutex::default(),
@@ -124,6 +133,7 @@ impl State {
                     late: counters.late.get(),
                     unknown_task: counters.unknown_task.get(),
                 },
+                spans: Some(self.spans.counters()),
             }),
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use cronstream_bus::{Append, AppendAnswer, Bus, StoredMessage, Ttl};
 use cronstream_core::attempt::{Last, Refusal, after_refusal};
 use cronstream_schemas::event::{Decoded, Event, Fired, RunEvent};
+use cronstream_schemas::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
@@ -28,11 +29,19 @@ const STALE_READS_MAX: u32 = 8;
 /// Between two tries of an append.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// A shard's last event.
+/// A shard's last event, as it is stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) last: Last,
+    /// Its broker timestamp.
+    pub(crate) at: Timestamp,
+}
+
+/// What stands last on a shard's subject.
 #[derive(Debug)]
 pub(crate) enum Read {
     /// This one, or none.
-    Known(Option<Last>),
+    Known(Option<Stored>),
     /// One that this binary cannot read.
     Unreadable,
 }
@@ -121,11 +130,15 @@ impl Store {
                 AppendAnswer::Stored { seq } => return Committed::Stored { seq },
                 AppendAnswer::Conflict | AppendAnswer::Unknown => {
                     match self.settle(fire, subject, event, expected_seq).await {
-                        Some(Refusal::Won { seq }) => return Committed::Stored { seq },
+                        Some(Refusal::Won { seq }) => {
+                            self.state.trouble(Trouble::Store, None);
+                            return Committed::Stored { seq };
+                        }
                         Some(Refusal::Ack) => return Committed::Over,
                         Some(Refusal::Again) => return Committed::Stale,
                         Some(Refusal::Drop) => return Committed::Overtaken,
-                        Some(Refusal::Resend) => {}
+                        // Not even a refusal came: a broker whose disk is full does not answer.
+                        Some(Refusal::Resend) => self.cannot_store("no answer"),
                         None => return Committed::GaveUp,
                     }
                 }
@@ -150,8 +163,9 @@ impl Store {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         loop {
             match self.last_since(subject, expected_seq).await {
-                Ok(Read::Known(last)) => {
-                    return Some(after_refusal(fire, event, expected_seq, last.as_ref()));
+                Ok(Read::Known(stored)) => {
+                    let last = stored.as_ref().map(|stored| &stored.last);
+                    return Some(after_refusal(fire, event, expected_seq, last));
                 }
                 Ok(Read::Unreadable) => return Some(Refusal::Drop),
                 Err(error) => tracing::debug!(%error, subject, "last event not read"),
@@ -186,27 +200,32 @@ impl Store {
     }
 
     fn note(&self, answer: &AppendAnswer) {
-        let trouble = match answer {
-            AppendAnswer::Stored { .. } => None,
+        match answer {
+            AppendAnswer::Stored { .. } => self.state.trouble(Trouble::Store, None),
             AppendAnswer::Denied { subject } => {
-                Some(format!("cannot store run events: permission denied for {subject}"))
+                self.cannot_store(&format!("permission denied for {subject}"));
             }
             AppendAnswer::Failed { code, description } => {
-                Some(format!("cannot store run events: {description} ({code})"))
+                self.cannot_store(&format!("{description} ({code})"));
             }
-            AppendAnswer::Conflict | AppendAnswer::Unknown | AppendAnswer::Retry { .. } => return,
-        };
-        if let Some(trouble) = &trouble {
-            tracing::error!(trouble);
+            AppendAnswer::Conflict | AppendAnswer::Unknown | AppendAnswer::Retry { .. } => {}
         }
-        self.state.trouble(Trouble::Store, trouble);
+    }
+
+    fn cannot_store(&self, why: &str) {
+        tracing::error!(why, "cannot store run events");
+        let trouble = format!("cannot store run events: {why}");
+        self.state.trouble(Trouble::Store, Some(trouble));
     }
 }
 
 fn decode(message: Option<&StoredMessage>) -> Read {
     let Some(message) = message else { return Read::Known(None) };
     match RunEvent::decode(&message.payload) {
-        Ok(Decoded::Known(event)) => Read::Known(Some(Last { seq: message.seq, event })),
+        Ok(Decoded::Known(event)) => {
+            let at = Timestamp::from_millis(message.timestamp_ms);
+            Read::Known(Some(Stored { last: Last { seq: message.seq, event }, at }))
+        }
         Ok(Decoded::Unknown { kind }) => {
             tracing::warn!(subject = message.subject, kind, "run event of a newer version");
             Read::Unreadable

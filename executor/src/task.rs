@@ -12,6 +12,7 @@ use cronstream_schemas::id::{RunId, ShardId};
 use cronstream_schemas::json::{Json, OPAQUE_MAX_BYTES};
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::trace::TraceContext;
 use tokio_util::sync::CancellationToken;
 
 /// What a task knows about the attempt that it is.
@@ -34,10 +35,11 @@ pub struct TaskContext {
     pub attempt: u32,
     /// Rises with every start of any shard: hand it to whatever can refuse an older one.
     pub fencing_token: u64,
-    /// W3C Trace Context of this attempt.
+    /// W3C Trace Context of this attempt's task.
     pub traceparent: String,
     /// How long the attempt may take.
     pub timeout: Duration,
+    pub(crate) trace: TraceContext,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -163,7 +165,8 @@ pub(crate) mod tests {
             slot,
             attempt: 2,
             fencing_token: 77,
-            traceparent: run.traceparent("attempt"),
+            traceparent: run.trace_context("attempt", true).to_string(),
+            trace: run.trace_context("attempt", true),
             timeout: Duration::from_secs(60),
             cancel: CancellationToken::new(),
         }

@@ -1,14 +1,17 @@
 //! What waits for the network: each method starts a task that ends in one [`Answer`].
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cronstream_bus::{Append, AppendAnswer, Bus, From, LeaseAnswer, Ttl};
 use cronstream_core::partition::PendingDead;
 use cronstream_core::turn::{Batch, Reply, RunAppend};
-use cronstream_schemas::event::Event;
+use cronstream_schemas::event::{Event, LogEvent};
 use cronstream_schemas::id::{Instance, Partition};
+use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
+use cronstream_telemetry::metrics::{BatchEnd, TickerMetrics};
 use tokio::sync::mpsc;
 
 use crate::commit;
@@ -42,6 +45,7 @@ pub(crate) struct Write {
 pub(crate) struct Desk {
     pub(crate) bus: Bus,
     pub(crate) answers: mpsc::Sender<Answer>,
+    pub(crate) metrics: TickerMetrics,
 }
 
 impl Desk {
@@ -98,6 +102,7 @@ impl Desk {
         let (messages, mine) =
             (commit::messages(bus.names().prefix(), batch), batch.cursor.clone());
         let partition = mine.partition;
+        let (metrics, fires, began) = (self.metrics.clone(), fires(batch), Instant::now());
         self.spawn(async move {
             let stuck = move |why| {
                 // A loop too busy to hear it will hear the next one.
@@ -106,6 +111,14 @@ impl Desk {
                     .ok();
             };
             let fate = commit::settle(&bus, messages, &mine, stuck).await;
+            match fate {
+                Fate::Stored { .. } => {
+                    metrics.batch(partition, BatchEnd::Stored, began.elapsed());
+                    fires.iter().for_each(|(queue, count)| metrics.fired(queue, *count));
+                }
+                Fate::Fenced => metrics.batch(partition, BatchEnd::Refused, began.elapsed()),
+                Fate::Stuck { .. } => {}
+            }
             Answer::Batch { partition, instance, fate }
         });
     }
@@ -156,14 +169,19 @@ impl Desk {
         });
     }
 
-    /// Reads the broker's clock.
+    /// Reads the broker's clock, and counts the dead letters on the way.
     pub(crate) fn sample(&self, stopwatch: impl Fn() -> Duration + Send + 'static) {
         let (bus, answers) = (self.bus.clone(), self.answers.clone());
+        let metrics = self.metrics.clone();
         tokio::spawn(async move {
             let sent = stopwatch();
             if let Ok(state) = bus.stream_state(&bus.names().log).await {
                 let (broker, received) = (Timestamp::from(state.now), stopwatch());
                 answers.send(Answer::Clock { broker, sent, received }).await.ok();
+                // Only a figure: the next sample has a newer one.
+                if let Ok(dead) = bus.stream_state(&bus.names().dead).await {
+                    metrics.dead_letters(dead.messages);
+                }
             }
         });
     }
@@ -210,6 +228,17 @@ impl Desk {
             }
         });
     }
+}
+
+/// How many orders a batch has for each queue.
+fn fires(batch: &Batch) -> BTreeMap<Name, u64> {
+    let mut fires = BTreeMap::new();
+    for planned in &batch.events {
+        if let LogEvent::Fired(fired) = &planned.event {
+            *fires.entry(fired.queue.clone()).or_default() += 1;
+        }
+    }
+    fires
 }
 
 async fn send(bus: &Bus, message: &Append) -> Option<AppendAnswer> {

@@ -2,6 +2,7 @@
 
 use cronstream_bus::{FollowEvent, From, StoredMessage};
 use cronstream_core::partition::PendingCommand;
+use cronstream_schemas::event::LogEvent;
 use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::time::Timestamp;
@@ -37,6 +38,7 @@ impl Node {
             LogRoute::Event(number, event) => {
                 if let Some(seat) = self.seats.get_mut(usize::from(number.0)) {
                     seat.partition.apply_log(message.seq, &event);
+                    self.trace(number, *event, message.timestamp_ms);
                 }
             }
             LogRoute::ForeignCursor(number) => {
@@ -51,6 +53,25 @@ impl Node {
                 }
             }
             LogRoute::Nothing => {}
+        }
+    }
+
+    /// Tells of the fires that a batch has stored, or remembers them for the case that their leader cannot.
+    fn trace(&mut self, number: Partition, event: LogEvent, stored: i64) {
+        let seat = &mut self.seats[usize::from(number.0)];
+        if let LogEvent::Fired(fired) = event {
+            seat.fires.read(fired, stored);
+        } else if let LogEvent::Cursor(cursor) = event {
+            seat.fires.close(&cursor);
+            match seat.stage {
+                Stage::Leading(_) => {
+                    seat.fires.tell(&self.spans, &self.settings.prefix, number);
+                }
+                Stage::Standby
+                | Stage::Surveying { .. }
+                | Stage::TakingOver { .. }
+                | Stage::Stopped { .. } => seat.fires.forget(),
+            }
         }
     }
 
@@ -136,6 +157,7 @@ impl Node {
                 body: message.payload.to_vec(),
                 reply: header(header::REPLY),
                 expected_revision: header(header::EXPECTED_REVISION),
+                traceparent: header(header::TRACEPARENT),
             });
         }
     }

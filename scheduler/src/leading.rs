@@ -13,6 +13,7 @@ use cronstream_schemas::time::Timestamp;
 
 use crate::Error;
 use crate::claims::Outcome;
+use crate::decisions;
 use crate::input::{Fate, Operation, Survey};
 use crate::node::Node;
 use crate::route;
@@ -40,7 +41,14 @@ impl Node {
             }
             return Ok(());
         }
-        if self.claims.holds(&key) || !self.claims.is_synced() {
+        if self.claims.holds(&key) {
+            if !std::mem::replace(&mut self.named, true) {
+                let (partitions, hold) = (self.seats.len(), self.settings.hold);
+                tracing::info!(node = %self.options.node, partitions, hold, "ticker started");
+            }
+            return Ok(());
+        }
+        if !self.claims.is_synced() {
             return Ok(());
         }
         let now = self.clock.monotonic();
@@ -255,6 +263,7 @@ impl Node {
                 seat.partition.lead();
                 let epoch = batch.cursor.epoch.0;
                 tracing::info!(partition = number.0, epoch, "leading");
+                seat.fires.tell(&self.spans, &self.settings.prefix, number);
                 let through = seat.partition.commands_through();
                 seat.partition.saw_commands(through);
                 seat.stage = Stage::Leading(Leading {
@@ -270,6 +279,7 @@ impl Node {
             Stage::Leading(mut leading) => {
                 if let Some(batch) = leading.in_flight.take() {
                     seat.partition.commit(&batch, seq);
+                    decisions::log(&batch);
                     self.desk.reply(batch.replies);
                 }
                 seat.stage = Stage::Leading(leading);

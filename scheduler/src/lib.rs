@@ -15,7 +15,9 @@
 mod claims;
 mod clock;
 mod commit;
+mod decisions;
 mod desk;
+mod fires;
 mod folding;
 mod input;
 mod leading;
@@ -31,6 +33,9 @@ use std::time::Duration;
 
 use cronstream_bus::Bus;
 use cronstream_schemas::name::Name;
+use cronstream_schemas::trace::TraceRatio;
+use cronstream_telemetry::metrics::TickerMetrics;
+use cronstream_telemetry::{Publisher, Service, Spans};
 use tokio_util::sync::CancellationToken;
 
 /// The longest a stopping node waits for its batches.
@@ -48,6 +53,10 @@ pub struct Options {
     /// How old a cursor that lags behind the commands may become. Default 6 h, far below the 30 days that
     /// commands are kept.
     pub cursor_refresh: Duration,
+    /// Which share of the runs is traced. Default all.
+    pub trace_ratio: TraceRatio,
+    /// What the node counts; serving it is the caller's.
+    pub metrics: TickerMetrics,
     /// Added to the wall clock: only tests set it.
     pub clock: ClockOffset,
 }
@@ -67,12 +76,14 @@ pub enum ClockOffset {
 impl Options {
     /// The defaults of `design.md` §5 for a node of this name.
     #[must_use]
-    pub const fn new(node: Name) -> Self {
+    pub fn new(node: Name) -> Self {
         Self {
             node,
             hold: false,
             max_clock_error: Duration::from_millis(500),
             cursor_refresh: Duration::from_secs(6 * 3_600),
+            trace_ratio: TraceRatio::default(),
+            metrics: TickerMetrics::default(),
             clock: ClockOffset::None,
         }
     }
@@ -113,5 +124,10 @@ pub enum Error {
 /// # Errors
 /// When it cannot start, or its name is taken. Trouble with a server that was there once is overcome.
 pub async fn run(bus: Bus, options: Options, stop: CancellationToken) -> Result<(), Error> {
-    node::Node::start(bus, options, stop.clone()).await?.run(stop).await
+    let (spans, receiver) = Spans::channel();
+    let publisher = Publisher::start(bus.clone(), Service::Ticker, spans.clone(), receiver);
+    let node = node::Node::start(bus, options, spans, stop.clone()).await?;
+    let ended = node.run(stop).await;
+    publisher.stop().await;
+    ended
 }

@@ -10,6 +10,7 @@ use cronstream_schemas::event::{Decoded, Event, LogEvent};
 use cronstream_schemas::fault::cut;
 use cronstream_schemas::id::{Instance, PARTITIONS_MAX, Partition};
 use cronstream_schemas::time::Timestamp;
+use cronstream_telemetry::Spans;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -41,12 +42,15 @@ pub(crate) struct Node {
     pub(crate) seats: Vec<Seat>,
     pub(crate) claims: Claims,
     pub(crate) desk: Desk,
+    pub(crate) spans: Spans,
     pub(crate) log: Reader,
     pub(crate) runs: Reader,
     pub(crate) commands: Option<Reader>,
     pub(crate) log_read: bool,
     /// When the other holder of this node's name was seen first, and at which revision.
     pub(crate) rival: Option<(Duration, u64)>,
+    /// Whether the name has been this node's.
+    pub(crate) named: bool,
     pub(crate) stopping: bool,
     pub(crate) replicas: u8,
     pub(crate) bucket_asked: Duration,
@@ -68,6 +72,7 @@ impl Node {
     pub(crate) async fn start(
         bus: Bus,
         options: Options,
+        spans: Spans,
         stop: CancellationToken,
     ) -> Result<Self, Error> {
         let topology = bus.check().await?;
@@ -88,6 +93,7 @@ impl Node {
                 prefix: names.prefix().clone(),
                 hold: options.hold,
                 cursor_refresh: options.cursor_refresh,
+                trace_ratio: options.trace_ratio,
             },
             instance: new_instance(),
             clock: Clock::new(options.clock.clone()),
@@ -99,6 +105,7 @@ impl Node {
             commands: None,
             log_read: false,
             rival: None,
+            named: false,
             stopping: false,
             replicas: topology.replicas,
             bucket_asked: Duration::ZERO,
@@ -112,12 +119,12 @@ impl Node {
             releases: bus.releases().await?,
             status,
             _serving: serving,
-            desk: Desk { bus, answers: answer_tx },
+            spans,
+            desk: Desk { bus, answers: answer_tx, metrics: options.metrics.clone() },
             options,
         };
         node.status.send_replace(node.encoded_status());
         node.read_runs(&stop).await?;
-        tracing::info!(node = %node.options.node, partitions, hold = node.settings.hold, "ticker started");
         Ok(node)
     }
 
@@ -247,13 +254,15 @@ impl Node {
         self.wake_at = self.take_turns();
         if monotonic.saturating_sub(self.reported) > REPORT_EVERY {
             self.reported = monotonic;
-            self.status.send_replace(self.encoded_status());
+            let status = report::status(self);
+            self.options.metrics.report(&status, self.clock.wall());
+            self.status.send_replace(report::encode(&status));
         }
         Ok(())
     }
 
     fn encoded_status(&self) -> Vec<u8> {
-        serde_json::to_vec(&report::status(self)).unwrap_or_default()
+        report::encode(&report::status(self))
     }
 
     /// What a claim says now.

@@ -19,8 +19,14 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
             hold: node.settings.hold,
             clock_ahead_ms: node.guard.ahead_ms(now, node.clock.monotonic()),
             partitions: node.seats.iter().map(|seat| partition(seat, now)).collect(),
+            spans: Some(node.spans.counters()),
         }),
     }
+}
+
+/// A status as it is answered.
+pub(crate) fn encode(status: &NodeStatus) -> Vec<u8> {
+    serde_json::to_vec(status).unwrap_or_default()
 }
 
 fn not_ready(node: &Node) -> Vec<String> {
@@ -32,6 +38,10 @@ fn not_ready(node: &Node) -> Vec<String> {
         }
         if let Some(why) = &seat.stuck {
             reasons.push(format!("partition {number} cannot write: {why}"));
+        }
+        let leads = matches!(seat.stage, Stage::Leading(_));
+        if leads && !node.claims.is_trusted(&seat.key(), node.clock.monotonic()) {
+            reasons.push(format!("partition {number} waits: its lease is not renewed"));
         }
     }
     reasons

@@ -57,8 +57,9 @@ pub(crate) fn log(prefix: &Prefix, partitions: u8, message: &StoredMessage) -> L
         LogEvent::Skipped(e) => of(&e.job),
         LogEvent::Rejected(e) => e.job.as_ref().map_or(Partition(0), of),
         LogEvent::Cursor(e) if subject == Some(e.partition) => e.partition,
-        LogEvent::Cursor(_) => return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor),
-        LogEvent::Meta(_) => return LogRoute::Nothing,
+        LogEvent::Cursor(_) | LogEvent::Meta(_) => {
+            return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor);
+        }
     };
     match subject {
         Some(cursor) if !matches!(event, LogEvent::Cursor(_)) => LogRoute::ForeignCursor(cursor),

@@ -19,6 +19,7 @@ use cronstream_core::turn::Batch;
 use cronstream_schemas::id::{Instance, Partition as Number};
 use uuid::Uuid;
 
+use crate::fires::Fires;
 use crate::input::Survey;
 
 /// Dead letters that are written at once.
@@ -65,6 +66,8 @@ pub(crate) struct Seat {
     pub(crate) stuck: Option<String>,
     /// Batches that were refused since this node started.
     pub(crate) fenced: u64,
+    /// The fires that were read and are not told of.
+    pub(crate) fires: Fires,
 }
 
 impl Seat {
@@ -75,6 +78,7 @@ impl Seat {
             free_since: None,
             stuck: None,
             fenced: 0,
+            fires: Fires::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::command::read_opaque;
 use crate::duration::{Span, SpanError};
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, alike};
 use crate::json::{Fields, Json};
 use crate::name::{Name, NameError};
 use crate::time::Timestamp;
@@ -316,12 +316,7 @@ pub(crate) fn read_fields<'a>(
 }
 
 fn expected_field(name: &str, known: &[&str]) -> String {
-    let letters = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
-    let alike = known.iter().find(|field| {
-        let (field, name) = (letters(field), letters(name));
-        field == name || (name.len() > 3 && (field.starts_with(&name) || name.starts_with(&field)))
-    });
-    match alike {
+    match alike(name, known) {
         Some(field) => format!("did you mean `{field}`?"),
         None => format!("one of {}", known.join(", ")),
     }
@@ -376,6 +371,10 @@ fn read_span(
 
 fn read_schedule(raw: &RawValue, faults: &mut Faults) -> Option<Schedule> {
     const EXPECTED: &str = "exactly one of {\"cron\": \"0 3 * * *\"}, {\"every\": \"90s\"}, {\"at\": \"2027-01-31T03:00:00Z\"}";
+    if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
+        faults.push(text_for_schedule(raw, &text, EXPECTED));
+        return None;
+    }
     let before = faults.clone();
     let fields = read_fields(raw.get().as_bytes(), "$.schedule", &["cron", "every", "at"], faults);
     let [(name, value)] = fields[..] else {
@@ -395,6 +394,23 @@ fn read_schedule(raw: &RawValue, faults: &mut Faults) -> Option<Schedule> {
             read(value, "$.schedule.at", expected, faults).map(Schedule::At)
         }
     }
+}
+
+/// A text that stands where a schedule has to: most likely the expression, without its braces.
+fn text_for_schedule(raw: &RawValue, text: &str, expected: &str) -> Fault {
+    let kind = if text.parse::<Span>().is_ok() {
+        Some("every")
+    } else if text.parse::<Timestamp>().is_ok() {
+        Some("at")
+    } else if text.starts_with('@') || (5..=6).contains(&text.split_whitespace().count()) {
+        Some("cron")
+    } else {
+        None
+    };
+    let expected = kind
+        .map(|kind| format!("write {{\"{kind}\": {}}}", raw.get()))
+        .unwrap_or_else(|| expected.to_owned());
+    Fault::new("$.schedule", raw.get(), "a text, not a schedule", expected)
 }
 
 fn read_max_attempts(raw: &RawValue, faults: &mut Faults) -> Option<u32> {
@@ -511,6 +527,19 @@ mod tests {
             let body = format!(r#"{{"task":"a","schedule":{schedule}}}"#);
             let paths = paths(&body);
             assert!(paths.len() == 1 && paths[0].starts_with("$.schedule"), "{body}: {paths:?}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_is_a_text_is_told_how_to_write_it() {
+        for (text, right) in [
+            ("* * * * *", r#"write {"cron": "* * * * *"}"#),
+            ("@daily", r#"write {"cron": "@daily"}"#),
+            ("90s", r#"write {"every": "90s"}"#),
+            ("2027-01-31T03:00:00Z", r#"write {"at": "2027-01-31T03:00:00Z"}"#),
+        ] {
+            let body = format!(r#"{{"task":"a","schedule":"{text}"}}"#);
+            assert_eq!(faults(&body), [("$.schedule".into(), right.into())]);
         }
     }
 

@@ -20,11 +20,17 @@ pub struct Span(u64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
     /// The text is not numbers with units.
-    #[error("{0:?} is not a duration")]
+    #[error("{text:?} is not a duration{}", with_unit(.0), text = .0)]
     Form(String),
     /// The span is longer than [`SPAN_MAX`].
     #[error("{0:?} is longer than 10000d")]
     TooLong(String),
+}
+
+/// What a number without a unit lacks.
+fn with_unit(text: &str) -> String {
+    let number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if number { format!(": it has no unit, such as {text}s") } else { String::new() }
 }
 
 impl SpanError {
@@ -170,6 +176,8 @@ mod tests {
         for text in ["90", "", "1.5h", "-1s", "s", "1m1h", "1h1h", "1 h", "1w", "９s"] {
             assert!(matches!(text.parse::<Span>(), Err(SpanError::Form(_))), "{text}");
         }
+        let error = "5".parse::<Span>().unwrap_err();
+        assert_eq!(error.to_string(), "\"5\" is not a duration: it has no unit, such as 5s");
         for text in ["10001d", "99999999999999999999s", "18446744073709551615d"] {
             assert!(matches!(text.parse::<Span>(), Err(SpanError::TooLong(_))), "{text}");
         }

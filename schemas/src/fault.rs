@@ -43,8 +43,49 @@ impl Fault {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} (found {}; {})", self.path, self.problem, self.value, self.expected)
+        write!(f, "{}: {} (", self.path, self.problem)?;
+        if !self.value.is_empty() {
+            write!(f, "found {}; ", self.value)?;
+        }
+        write!(f, "{})", self.expected)
     }
+}
+
+/// The known name that `name` was probably meant to be: the same letters, one that begins like it, or at most two
+/// letters away.
+#[must_use]
+pub fn alike<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    /// A name that is longer is no slip of a finger.
+    const CHARS_MAX: usize = 64;
+    let letters = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
+    let name = letters(name);
+    if name.is_empty() || name.chars().count() > CHARS_MAX {
+        return None;
+    }
+    let begins = |other: &str| {
+        name.len() > 3 && !other.is_empty() && (other.starts_with(&name) || name.starts_with(other))
+    };
+    if let Some(found) = known.iter().find(|other| begins(&letters(other))) {
+        return Some(found);
+    }
+    let near = known.iter().map(|other| (distance(&name, &letters(other)), *other));
+    let near = near.filter(|(far, other)| *far <= 2 && *far < other.len().min(name.len()));
+    near.min_by_key(|(far, _)| *far).map(|(_, other)| other)
+}
+
+/// How many letters have to be added, dropped or changed.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], line + 1);
+        for (column, other) in to.iter().enumerate() {
+            let changed = corner + usize::from(letter != *other);
+            corner = row[column + 1];
+            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 /// `text` cut to [`VALUE_MAX_BYTES`] at a character, with `…` where something is left out.
@@ -105,6 +146,31 @@ mod tests {
     fn a_value_is_cut_at_a_character() {
         let cut = cut(&"ä".repeat(1_000));
         assert!(cut.len() <= VALUE_MAX_BYTES && cut.ends_with('…'), "{cut}");
+    }
+
+    #[test]
+    fn a_name_that_was_mistyped_is_recognised() {
+        let known = ["v", "task", "schedule", "time_zone", "max_attempts", "at"];
+        for (name, meant) in [
+            ("tsk", Some("task")),
+            ("Task", Some("task")),
+            ("shedule", Some("schedule")),
+            ("timezone", Some("time_zone")),
+            ("maxAttempts", Some("max_attempts")),
+            ("max", None),
+            ("x", None),
+            ("", None),
+            ("command", None),
+        ] {
+            assert_eq!(alike(name, &known), meant, "{name}");
+        }
+        assert_eq!(alike(&"x".repeat(1_000_000), &known), None);
+    }
+
+    #[test]
+    fn what_was_not_there_is_not_shown() {
+        let fault = Fault::new("$.task", "", "missing", "a definition needs `task`");
+        assert_eq!(fault.to_string(), "$.task: missing (a definition needs `task`)");
     }
 
     #[test]

@@ -202,13 +202,6 @@ impl RunId {
         millis[2..].copy_from_slice(&self.0.as_bytes()[..6]);
         Timestamp::from_millis(i64::from_be_bytes(millis))
     }
-
-    /// W3C Trace Context of a span of this run; the span id is a hash of `span`, never zero.
-    #[must_use]
-    pub fn traceparent(&self, span: &str) -> String {
-        let span_id = xxh3_64(format!("{self}/{span}").as_bytes()).max(1);
-        format!("00-{}-{span_id:016x}-01", self.0.simple())
-    }
 }
 
 impl fmt::Display for RunId {
@@ -299,13 +292,5 @@ mod tests {
             counts[usize::from(Partition::of(&job(&format!("a/j{n}")), 8).0)] += 1;
         }
         assert!(counts.iter().all(|n| (850..1_150).contains(n)), "{counts:?}");
-    }
-
-    #[test]
-    fn a_traceparent_has_the_run_as_trace_id() {
-        let id = RunId::derive(Timestamp::MIN, &job("a/b"), Incarnation(1), RunSeed::Trigger("k"));
-        let text = id.traceparent("fire.0.1");
-        assert_eq!(text.len(), 55);
-        assert_eq!(&text[3..35], id.0.simple().to_string());
     }
 }

@@ -15,4 +15,5 @@ pub mod name;
 pub mod status;
 pub mod subject;
 pub mod time;
+pub mod trace;
 pub mod verdict;

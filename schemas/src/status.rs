@@ -31,6 +31,48 @@ pub enum Role {
     Ticker(TickerStatus),
     /// It runs tasks.
     Executor(ExecutorStatus),
+    /// It hands spans on to a collector.
+    Relay(RelayStatus),
+}
+
+/// What a node counts of the spans it makes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct SpanCounters {
+    /// Spans that are stored in CRON_TRACES.
+    pub published: u64,
+    /// Spans that are lost: the queue was full, or the broker did not take them.
+    pub dropped: u64,
+}
+
+/// A relay's report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RelayStatus {
+    /// The collector, without a login.
+    pub collector: String,
+    /// Batches that wait in CRON_TRACES; absent before they were counted first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u64>,
+    /// Counted since its start.
+    pub counters: RelayCounters,
+}
+
+/// What a relay counts.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct RelayCounters {
+    /// Batches that the collector took.
+    pub batches: u64,
+    /// Spans in them.
+    pub spans: u64,
+    /// Spans that the collector took the batch of, but not these.
+    pub rejected_spans: u64,
+    /// Batches that are lost: the collector refused them for good, or they were none.
+    pub dropped_batches: u64,
+    /// Tries that failed and are made again.
+    pub failures: u64,
 }
 
 /// A ticker's report.
@@ -43,6 +85,9 @@ pub struct TickerStatus {
     pub clock_ahead_ms: Option<i64>,
     /// Every partition as this node sees it.
     pub partitions: Vec<PartitionStatus>,
+    /// Its spans; absent where an older version tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<SpanCounters>,
 }
 
 /// A partition as one ticker sees it.
@@ -86,6 +131,9 @@ pub struct ExecutorStatus {
     pub draining: bool,
     /// Counted since its start.
     pub counters: ExecutorCounters,
+    /// Its spans; absent where an older version tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<SpanCounters>,
 }
 
 /// What an executor counts.

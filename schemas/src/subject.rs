@@ -78,7 +78,7 @@ impl Prefix {
         &self.0
     }
 
-    /// The stream or bucket `kind` (`COMMANDS`, `LOG`, `RUNS`, `DEAD`, `LEASES`) of this installation.
+    /// The stream or bucket `kind` (`COMMANDS`, `LOG`, `RUNS`, `DEAD`, `TRACES`, `LEASES`) of this installation.
     #[must_use]
     pub fn stream(&self, kind: &str) -> String {
         format!("{}_{kind}", self.0.to_ascii_uppercase())
@@ -139,6 +139,12 @@ impl Prefix {
     #[must_use]
     pub fn cursor(&self, partition: Partition) -> String {
         format!("{self}.cursor.{}", partition.0)
+    }
+
+    /// Where the spans of a kind of node are published.
+    #[must_use]
+    pub fn trace(&self, service: &str) -> String {
+        format!("{self}.trace.{service}")
     }
 
     /// The installation's own settings.

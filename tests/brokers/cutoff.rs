@@ -8,7 +8,6 @@
 
 #![expect(clippy::print_stdout, reason = "the measured times are the point of these tests")]
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,8 +22,8 @@ use cronstream_tests::proxy::{Proxy, Traffic};
 use cronstream_tests::world::{Brokers, Running, Setup, World, now};
 
 use crate::stage::{
-    EVERY_SECOND, PATIENCE, consumer_counts, copies_are_current, lead_from, no_leaked_consumers,
-    run_after,
+    EVERY_SECOND, PATIENCE, consumer_counts, copies_are_current, free_ports, lead_from,
+    no_leaked_consumers, run_after,
 };
 
 /// Three requests of 5 s without an answer make a client leave; what it takes to be at work elsewhere comes on top.
@@ -52,16 +51,6 @@ impl Wires {
     fn heal(&self) {
         self.0.iter().for_each(|wire| wire.set(Traffic::Pass));
     }
-}
-
-fn free_ports() -> Result<[u16; 3]> {
-    let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        let listener = listener.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 /// Three brokers, and the wires of the last one.

@@ -13,8 +13,7 @@ use cronstream_schemas::id::{Epoch, Partition};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
-use cronstream_tests::checker::{Held, Terms, check};
-use cronstream_tests::crew::{fires, settle};
+use cronstream_tests::crew::fires;
 use cronstream_tests::exclusive::Exclusive;
 use cronstream_tests::jetstream::StoreAnswer;
 use cronstream_tests::nats::Nats;
@@ -22,7 +21,7 @@ use cronstream_tests::record::Record;
 use cronstream_tests::world::{Brokers, Setup, World, now};
 use tokio::time::{Instant, sleep_until};
 
-use crate::stage::{PATIENCE, ready};
+use crate::stage::{PATIENCE, ready, verify};
 
 const JOBS: usize = 200;
 /// Shorter than the minute up to which late slots fire.
@@ -96,14 +95,7 @@ async fn every_slot_of_an_outage_is_decided_by_the_leaders_that_were() -> Result
         let skipped =
             world.recorder().now().log.values().any(|s| matches!(&s.event, LogEvent::Skipped(_)));
         ensure!(!skipped, "slots less than a minute old are skipped");
-        settle(world, &jobs).await?;
-        let terms = Terms {
-            through: now(),
-            max_clock_error: Duration::from_millis(500),
-            faults_since: Some(begun),
-            held_at_end: Held::Undecided,
-        };
-        check(&world.history().await?, &terms).passed()
+        verify(world, &jobs, Some(begun)).await
     })
     .await
 }

@@ -9,13 +9,14 @@ use cronstream_schemas::command::Verb;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::JobId;
 use cronstream_tests::client::Client;
-use cronstream_tests::crew::{fired_after, judge, reign, restored};
+use cronstream_tests::crew::{EXECUTORS, TICKERS, judge, reign, restored};
 use cronstream_tests::exclusive::Exclusive;
-use cronstream_tests::proxy::{ConnectionId, Proxy};
+use cronstream_tests::proxy::Proxy;
 use cronstream_tests::world::{Brokers, Setup, World, now};
 
 use crate::stage::{
-    EVERY_SECOND, PATIENCE, consumer_counts, no_leaked_consumers, ready, run_after,
+    EVERY_SECOND, PATIENCE, consumer_counts, consumers, look, no_leaked_consumers, ready,
+    run_after, verify,
 };
 
 /// How often the server is restarted.
@@ -27,26 +28,21 @@ const BACK_MAX: Duration = Duration::from_secs(5);
 /// Its runs take 3 s, so an executor with room for one has none to pull for.
 const BUSY: &str = r#"{"task":"slow","queue":"busy","schedule":{"every":"2s"},"overlap":"skip","timeout":"30s","max_attempts":10}"#;
 /// How often connections are cut.
-const CUTS: usize = 20;
+const CUTS: usize = 10;
+/// Connections that are cut at a time.
+const NODES: usize = TICKERS.len() + EXECUTORS.len();
 
 async fn muster(world: &mut World) -> Result<Vec<JobId>> {
-    for ticker in ["t1", "t2", "t3"] {
+    for ticker in TICKERS {
         world.ticker(ticker, &[])?;
     }
     world.executor("e1", "default", 16)?;
-    let tasks = world.effects().tasks().display().to_string();
-    let urls = world.urls();
-    world.serve(
-        "busy",
-        "executor",
-        &urls,
-        &["--queue", "busy", "--concurrency", "1", "--verbose", "--tasks", &tasks],
-    )?;
+    world.executor("busy", "busy", 1)?;
     world.led().await?;
     let mut jobs = jobs(world).await?;
     let busy: JobId = "brokers/busy".parse()?;
     Client::new(&world.urls()).change(world.recorder(), Verb::Define, &busy, BUSY).await?;
-    fired_after(world, &busy, now(), PATIENCE).await?;
+    run_after(world, &busy, now(), PATIENCE).await?;
     jobs.push(busy);
     Ok(jobs)
 }
@@ -122,29 +118,33 @@ async fn connections_that_break_again_and_again_leave_no_consumer_behind() -> Re
     World::with(Setup::new(Brokers::One), async |world| {
         let proxy = Proxy::start(&world.urls()[0]).await?;
         let tasks = world.effects().tasks().display().to_string();
-        for ticker in ["t1", "t2", "t3"] {
+        for ticker in TICKERS {
             world.serve(ticker, "ticker", &[proxy.url()], &[])?;
         }
-        for executor in ["e1", "e2", "e3"] {
+        for executor in EXECUTORS {
             world.serve(executor, "executor", &[proxy.url()], &["--tasks", &tasks])?;
         }
         world.led().await?;
         let jobs = jobs(world).await?;
         let before = consumer_counts(world).await?;
-        let begun = now();
-        let mut next = ConnectionId(proxy.open().last().map_or(0, |id| id.0 + 1));
         for _ in 0..CUTS {
-            let cut = proxy.cut();
-            next = proxy.until_open(next, PATIENCE).await?;
-            next.0 += 1;
-            ensure!(cut > 0, "there was no connection to cut");
+            let old = consumers(world).await?;
+            ensure!(proxy.cut() == NODES, "not all were connected");
+            // The moment everybody has made its consumers again is the worst one for the next cut.
+            look("consumers of everybody", PATIENCE, async || {
+                let new = consumers(world).await?;
+                let fresh = |stream: &str| new[stream].difference(&old[stream]).count();
+                let followed = ["CRON_LOG", "CRON_RUNS", "KV_CRON_LEASES"].map(fresh);
+                Ok((followed.iter().all(|count| *count >= TICKERS.len())).then_some(()))
+            })
+            .await?;
         }
         let back = now();
         for job in &jobs {
             run_after(world, job, back, PATIENCE).await?;
         }
         no_leaked_consumers(world, &before).await?;
-        judge(world, &jobs, begun).await.map(drop)
+        verify(world, &jobs, None).await
     })
     .await
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing waits without a deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,10 +13,11 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::status::NodeStatus;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
-use cronstream_tests::crew::fires;
+use cronstream_tests::checker::{Held, Terms, check};
+use cronstream_tests::crew::{fires, settle};
 use cronstream_tests::nats::Nats;
-use cronstream_tests::record::Record;
-use cronstream_tests::world::World;
+use cronstream_tests::record::{Record, Stream};
+use cronstream_tests::world::{World, now};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -174,6 +176,51 @@ pub(crate) async fn copies_are_current(world: &World) -> Result<()> {
             Ok(Some(()))
         };
         look(&format!("three current copies of {stream}"), PATIENCE, current).await?;
+    }
+    Ok(())
+}
+
+/// Pauses the jobs, waits for the last results, and holds the history against every guarantee.
+pub(crate) async fn verify(
+    world: &World,
+    jobs: &[JobId],
+    faults_since: Option<Timestamp>,
+) -> Result<()> {
+    settle(world, jobs).await?;
+    let terms = Terms {
+        through: now(),
+        max_clock_error: Duration::from_millis(500),
+        faults_since,
+        held_at_end: Held::Undecided,
+    };
+    check(&world.history().await?, &terms).passed()
+}
+
+/// Three free loopback ports.
+pub(crate) fn free_ports() -> Result<[u16; 3]> {
+    let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        let listener = listener.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+        *port = listener.local_addr()?.port();
+    }
+    Ok(ports)
+}
+
+/// Asks for a pause by the command line, which must fail, and returns what it says.
+pub(crate) async fn refused_by_cli(world: &World, job: &JobId) -> Result<String> {
+    let output = world.call("pause", &[&job.to_string(), "--timeout", "6s"]).await?;
+    ensure!(!output.status.success(), "the pause of {job} was acknowledged");
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Every acknowledged command is stored as it was sent.
+pub(crate) async fn stored_commands(world: &World, acknowledged: &[(u64, String)]) -> Result<()> {
+    world.recorder().caught_up(Stream::Commands, PATIENCE).await?;
+    let record = world.recorder().now();
+    for (sequence, body) in acknowledged {
+        let stored = record.commands.get(sequence).map(|entry| entry.message.body.as_slice());
+        ensure!(stored == Some(body.as_bytes()), "command {sequence} is not what was acknowledged");
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use cronstream_tests::exclusive::Exclusive;
 use cronstream_tests::process::program;
+use cronstream_tests::sink::Sink;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -31,6 +32,8 @@ struct Host {
     /// What to write in place of the addresses that the files name, longest first.
     places: Vec<(String, String)>,
     children: BTreeMap<String, Child>,
+    /// In the place of Jaeger.
+    collector: Sink,
 }
 
 fn free_port() -> Result<u16> {
@@ -47,9 +50,19 @@ impl Host {
                 places.push((format!("{name}:{port}"), format!("127.0.0.1:{}", free_port()?)));
             }
         }
+        let collector = Sink::start().await?;
+        places.push(("jaeger:4318".into(), collector.address().into()));
         let dir = tempfile::Builder::new().prefix("cronstream-deploy-").tempdir()?;
         let (nats_server, program) = (binary.path, program()?);
-        Ok(Self { dir, compose, nats_server, program, places, children: BTreeMap::new() })
+        Ok(Self {
+            dir,
+            compose,
+            nats_server,
+            program,
+            places,
+            children: BTreeMap::new(),
+            collector,
+        })
     }
 
     fn placed(&self, text: &str) -> String {
@@ -93,7 +106,6 @@ impl Host {
         self.spawn(name, service, command)
     }
 
-    /// A service that is our program, with its options; each of several replicas by a number.
     fn command(&self, service: &Service) -> Result<Command> {
         let mut command = Command::new(&self.program);
         let words = service.entrypoint.iter().flat_map(|all| &all[1..]).chain(&service.command);
@@ -103,7 +115,7 @@ impl Host {
                 None if word.starts_with("0.0.0.0:") => {
                     command.arg(format!("127.0.0.1:{}", free_port()?))
                 }
-                None => command.arg(word),
+                None => command.arg(self.placed(word)),
             };
         }
         Ok(command)
@@ -161,36 +173,22 @@ impl Host {
     }
 }
 
-/// What the files use already and a program may not know yet; such an option is left out, such a verb not run.
-const COMING: &[&str] = &["relay", "--metrics"];
-
-/// The words of a command without those that are still to come; `None` where the verb itself is.
-pub(crate) fn known(program: &Path, words: &[String]) -> Result<Option<Vec<String>>> {
+/// Checks that this program has the verb and the options of a command.
+pub(crate) fn knows(program: &Path, words: &[String]) -> Result<()> {
     let verb = words.first().context("a verb")?;
     let help = std::process::Command::new(program).args([verb, "--help"]).output()?;
     let text = String::from_utf8_lossy(&help.stdout).into_owned();
-    if !help.status.success() {
-        ensure!(COMING.contains(&verb.as_str()), "this program has no verb {verb}");
-        return Ok(None);
-    }
-    let (mut kept, mut rest) = (Vec::new(), words.iter());
-    while let Some(word) = rest.next() {
-        let is_known = !word.starts_with("--") || text.contains(word.as_str());
-        ensure!(is_known || COMING.contains(&word.as_str()), "{verb} has no option {word}");
-        if is_known {
-            kept.push(word.clone());
-        } else {
-            rest.next();
-        }
-    }
-    Ok(Some(kept))
+    ensure!(help.status.success(), "this program has no verb {verb}");
+    let unknown = words.iter().find(|word| word.starts_with("--") && !text.contains(word.as_str()));
+    ensure!(unknown.is_none(), "{verb} has no option {unknown:?}");
+    Ok(())
 }
 
 #[test]
 fn our_program_knows_every_verb_and_option() -> Result<()> {
     let (compose, program) = (Compose::read(str::to_owned)?, program()?);
     for (name, service) in compose.ours() {
-        known(&program, &service.command).with_context(|| name.to_owned())?;
+        knows(&program, &service.command).with_context(|| name.to_owned())?;
     }
     Ok(())
 }
@@ -225,8 +223,9 @@ async fn scenario(host: &mut Host) -> Result<()> {
     for (name, service) in
         services.iter().filter(|(name, _)| ["ticker", "executor", "relay"].contains(&name.as_str()))
     {
-        let Some(words) = known(&host.program, &service.command)? else { continue };
-        let service = &Service { command: words, ..service.clone() };
+        knows(&host.program, &service.command)?;
+        let command = service.command.clone();
+        let service = &Service { command, ..service.clone() };
         let replicas = service.raw["deploy"]["replicas"].as_str().unwrap_or("1").parse()?;
         for number in 1..=replicas {
             let mut command = host.command(service)?;
@@ -252,6 +251,7 @@ async fn scenario(host: &mut Host) -> Result<()> {
     ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
     let succeeded = |run: &Value| run["state"] == "succeeded" && run["attempts"] == 1;
     host.until(&["runs", "demo/hello", "--json", "--number", "1"], succeeded).await?;
+    host.collector.taken(PART_MAX).await?;
     let doctor = host.operator(&["doctor"]).await?;
     let found = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(doctor.status.success(), "doctor finds:\n{found}");

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use cronstream_tests::process::program;
 
 use crate::compose::{read, root};
-use crate::run::known;
+use crate::run::knows;
 
 /// Every unit must say this.
 const HARDENED: &[&str] = &[
@@ -71,7 +71,7 @@ fn what_a_unit_starts_is_a_verb_with_options_that_it_has() -> Result<()> {
         let words: Vec<&str> = start.split(' ').collect();
         ensure!(words[0] == "/usr/local/bin/cronstream", "{name} starts {start}");
         let words: Vec<String> = words[1..].iter().map(ToString::to_string).collect();
-        known(&program, &words).context(name)?;
+        knows(&program, &words).context(name)?;
     }
     Ok(())
 }

@@ -266,10 +266,8 @@ impl<'w> Stage<'w> {
         let status = self.world.ask("status", &[]).await?;
         let nodes: Vec<NodeStatus> = serde_json::from_value(status["executors"].clone())?;
         let found = nodes.into_iter().find(|it| it.node.as_str() == node).map(|it| it.role);
-        Ok(match found {
-            Some(Role::Executor(executor)) => Some(executor),
-            Some(Role::Ticker(_)) | None => None,
-        })
+        let Some(Role::Executor(executor)) = found else { return Ok(None) };
+        Ok(Some(executor))
     }
 
     /// Asks an executor for its report until it is as expected.

@@ -17,6 +17,8 @@ pub mod process;
 pub mod proxy;
 pub mod record;
 pub mod sample;
+pub mod sink;
 pub mod streams;
+pub mod verb;
 pub mod world;
 pub mod writer;

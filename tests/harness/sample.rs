@@ -69,7 +69,7 @@ pub fn fired(slot: Timestamp, revision: u64, fire_no: u32, epoch: Epoch) -> Fire
         keep_until: slot,
         retry: RetryPolicy { max_attempts: 2, base: definition.timeout, cap: definition.timeout },
         epoch,
-        traceparent: run.traceparent("fire"),
+        traceparent: run.trace_context("fire", true).to_string(),
     }
 }
 

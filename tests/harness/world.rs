@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Error, Result, bail, ensure};
@@ -15,10 +14,8 @@ use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 use cronstream_server::{Cluster, Server, ServerConfig};
-use serde_json::Value;
 use tempfile::TempDir;
-use tokio::process::Command;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::effect::Effects;
 use crate::history::{History, Stored};
@@ -171,6 +168,11 @@ impl World {
         })
     }
 
+    /// The program under test.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// How it is laid out.
     #[must_use]
     pub const fn setup(&self) -> Setup {
@@ -255,29 +257,6 @@ impl World {
         args.extend(["--node", node].iter().chain(options).map(OsString::from));
         let program = program.unwrap_or(&self.program).to_owned();
         self.spawn_by(&program, process, args)
-    }
-
-    /// Runs a verb of the command line to its end and returns what it printed and how it ended.
-    ///
-    /// # Errors
-    /// When it does not end in time.
-    pub async fn call(&self, verb: &str, options: &[&str]) -> Result<Output> {
-        let mut args = self.command(verb, &self.urls());
-        args.extend(options.iter().map(OsString::from));
-        let called = Command::new(&self.program).args(args).kill_on_drop(true).output();
-        Ok(timeout(START_MAX, called).await.with_context(|| format!("{verb} hangs"))??)
-    }
-
-    /// Runs a verb of the command line to its end and returns the JSON it prints.
-    ///
-    /// # Errors
-    /// When it fails, prints something else, or does not end in time.
-    pub async fn ask(&self, verb: &str, options: &[&str]) -> Result<Value> {
-        let options: Vec<&str> = ["--json"].iter().chain(options).copied().collect();
-        let output = self.call(verb, &options).await?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`cronstream {verb}` failed: {errors}");
-        serde_json::from_slice(&output.stdout).with_context(|| format!("the answer of {verb}"))
     }
 
     /// A process by the name it was started under.
@@ -401,17 +380,6 @@ impl World {
         Ok(history)
     }
 
-    /// Runs a verb of the command line to its end and returns whether it succeeded.
-    ///
-    /// # Errors
-    /// When it does not end in time.
-    pub async fn run(&mut self, verb: &str, options: &[&str]) -> Result<bool> {
-        let mut args = self.command(verb, &self.urls());
-        args.extend(options.iter().map(OsString::from));
-        let mut process = Process::spawn(&self.program, args, self.log(verb))?;
-        Ok(process.ended(START_MAX).await?.success())
-    }
-
     fn spawn(&mut self, node: &str, args: Vec<OsString>) -> Result<()> {
         self.spawn_by(&self.program.clone(), node, args)
     }
@@ -425,11 +393,11 @@ impl World {
         Ok(())
     }
 
-    fn command(&self, verb: &str, urls: &[String]) -> Vec<OsString> {
+    pub(crate) fn command(&self, verb: &str, urls: &[String]) -> Vec<OsString> {
         [verb, "--nats", &urls.join(",")].map(OsString::from).to_vec()
     }
 
-    fn log(&self, name: &str) -> PathBuf {
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.path(&format!("{name}.log"))
     }
 

@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use cronstream_server::RightsTable;
 use cronstream_tests::process::Process;
+use cronstream_tests::sink::Sink;
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::stage::{Stage, tasks, users};
 
 /// How long it may take from the start of a verb to the report of what was denied.
 const DENIED_MAX: Duration = Duration::from_secs(1);
+/// Between two looks at a log.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long a node may take to end.
 const END_MAX: Duration = Duration::from_secs(20);
 
@@ -20,9 +24,8 @@ struct Crew {
     nodes: Vec<Process>,
 }
 
-async fn crew(more: &str) -> Result<Crew> {
-    let table = RightsTable::embedded().with_users(users())?;
-    let stage = Stage::start(&table, more).await?;
+async fn crew_of(table: &RightsTable, more: &str) -> Result<Crew> {
+    let stage = Stage::start(table, more).await?;
     let tasks = tasks(&stage.path(""))?;
     let tasks = tasks.to_str().context("a path of this test is UTF-8")?;
     let mut nodes = vec![stage.spawn("ticker", "ticker", &["--node", "t1"])?];
@@ -53,7 +56,11 @@ fn job(stage: &Stage, job: &str, queue: &str) -> Result<String> {
 
 /// Defines, runs, reads, changes and ends jobs, each by the user who may.
 async fn whole_life(more: &str) -> Result<()> {
-    let Crew { stage, mut nodes } = crew(more).await?;
+    let table = RightsTable::embedded().with_users(users())?;
+    let Crew { stage, mut nodes } = crew_of(&table, more).await?;
+    let collector = Sink::start().await?;
+    let otlp = format!("http://{}", collector.address());
+    nodes.push(stage.spawn("relay", "relay", &["--otlp", &otlp, "--node", "r1"])?);
     let publisher = "publisher-billing";
     for (name, queue) in [("billing/a", "default"), ("billing/b", "billing")] {
         let file = job(&stage, name, queue)?;
@@ -69,6 +76,7 @@ async fn whole_life(more: &str) -> Result<()> {
         ensure!(stage.call(publisher, "get", &[name]).await?.contains("paused"));
         stage.call(publisher, "resume", &[name]).await?;
     }
+    collector.taken(END_MAX).await?;
     ensure!(stage.call("reader", "list", &[]).await?.lines().count() >= 2);
     stage.call("reader", "dead", &[]).await?;
     let doctor = stage.call("operator", "doctor", &[]).await?;
@@ -121,6 +129,34 @@ async fn a_denied_write_is_told_within_a_second_with_its_subject() -> Result<()>
         ensure!(!output.status.success(), "{user} may {verb}");
         ensure!(told.contains(subject), "{verb} of {user} does not name {subject}:\n{told}");
         ensure!(took < DENIED_MAX, "{verb} of {user} took {took:?}:\n{told}");
+    }
+    Ok(())
+}
+
+/// Two nodes that lack the one right they need for a run: to order it, and to say that it started.
+#[tokio::test]
+async fn a_node_tells_a_denied_write_within_a_second_with_its_subject() -> Result<()> {
+    let text = include_str!("../../nats-config/rights.toml");
+    for (right, user, subject) in [
+        ("  \"{prefix}.fire.>\",\n", "ticker", "cron.fire.default.billing.a"),
+        ("  \"{prefix}.run.{queue}.>\",\n", "executor-default", "cron.run.default.billing.a."),
+    ] {
+        ensure!(text.contains(right), "no {right} in the table");
+        let table = RightsTable::parse(&text.replace(right, ""))?.with_users(users())?;
+        let Crew { stage, nodes } = crew_of(&table, "").await?;
+        let file = job(&stage, "billing/a", "default")?;
+        stage.call("publisher-billing", "apply", &["-f", &file]).await?;
+        let begun = Instant::now();
+        let _trigger = stage.spawn("publisher-billing", "trigger", &["billing/a"])?;
+        let node = if user == "ticker" { &nodes[0] } else { &nodes[1] };
+        while !node.tail().lines().any(|it| it.contains("denied") && it.contains(subject)) {
+            ensure!(
+                begun.elapsed() < DENIED_MAX,
+                "{user} does not tell {subject}:\n{}",
+                node.tail()
+            );
+            sleep(LOOK).await;
+        }
     }
     Ok(())
 }

@@ -98,3 +98,35 @@ async fn in_one_account_permissions_alone_would_not_hold() -> Result<()> {
     }
     Ok(())
 }
+
+/// The right to make a durable is bound to its name and filter; what the body says instead is refused.
+#[tokio::test]
+async fn an_executor_cannot_turn_its_durable_to_another_queue() -> Result<()> {
+    let table = RightsTable::embedded().with_users(users())?;
+    let stage = Stage::start(&table, "").await?;
+    let mut executor = stage.wire("executor-default")?;
+    let subject = "$JS.API.CONSUMER.CREATE.CRON_LOG.default.cron.fire.default.>";
+    let mut create = |name: &str, filters: Value| {
+        let mut config = json!({ "name": name, "durable_name": name, "ack_policy": "explicit" });
+        config
+            .as_object_mut()
+            .expect("an object")
+            .extend(filters.as_object().cloned().expect("one"));
+        let body = json!({ "stream_name": "CRON_LOG", "config": config }).to_string();
+        let answer = executor.request(subject, &[], body.as_bytes())?.unwrap_or_default();
+        anyhow::Ok(serde_json::from_slice::<Value>(&answer)?)
+    };
+    for (name, filters) in [
+        ("default", json!({ "filter_subject": "cron.fire.billing.>" })),
+        ("default", json!({ "filter_subject": ">" })),
+        ("default", json!({ "filter_subjects": ["cron.fire.default.>", "cron.fire.billing.>"] })),
+        ("default", json!({})),
+        ("billing", json!({ "filter_subject": "cron.fire.default.>" })),
+    ] {
+        let answer = create(name, filters.clone())?;
+        ensure!(answer.get("error").is_some(), "{name} {filters}: {answer}");
+    }
+    let answer = create("default", json!({ "filter_subject": "cron.fire.default.>" }))?;
+    ensure!(answer.get("error").is_none(), "not even its own: {answer}");
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! Two versions side by side, and an event that only the newer one knows.
 
 use anyhow::{Context, Result, ensure};
+use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
@@ -74,7 +75,9 @@ async fn an_event_of_a_later_version_stops_its_partition_and_nothing_else() -> R
         let in_first = |job: &JobId| world.partition(job) == PARTITIONS[0];
         let subject = prefix.job(&later_jobs.find(in_first).context("no name falls into it")?);
         let later = br#"{"job_hibernated":{"job":"seams/later","until":"spring"}}"#;
-        let answer = nats.store(&subject, &Vec::new(), later).await?;
+        // A leader's event bears the number of its batch.
+        let headers = vec![(header::TICK.to_owned(), "9.99".to_owned())];
+        let answer = nats.store(&subject, &headers, later).await?;
         ensure!(matches!(answer, StoreAnswer::At(_)), "not stored: {answer:?}");
         for start in ["running", "cold"] {
             if start == "cold" {

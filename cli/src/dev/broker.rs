@@ -78,6 +78,11 @@ impl Broker {
             binary.path.display(),
             server.pid()
         ));
+        if server.port() != PORT_USUAL {
+            out.talk(&format!(
+                "in another terminal, so that cronstream finds it: export NATS_URL={url}"
+            ));
+        }
         let guard = spawn_guard(dir)?;
         let own = Own { server, guard, started: Instant::now(), revivals: 0 };
         let connection = Connection { nats: Some(url), ..given.clone() };
@@ -156,7 +161,8 @@ async fn listening(
     }
 }
 
-fn spawn_guard(dir: PathBuf) -> Result<Child, Error> {
+/// A process that ends the server on a folder when this process is gone.
+pub(super) fn spawn_guard(dir: PathBuf) -> Result<Child, Error> {
     let mut command = tokio::process::Command::new(std::env::current_exe()?);
     command.arg("dev-guard").arg(dir).arg(std::process::id().to_string());
     // Its standard input ends with us, and by that it knows.

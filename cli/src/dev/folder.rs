@@ -4,16 +4,23 @@
 //!   <data>/nats/       the nats-server's store, configuration, log and lock
 //!   <data>/tasks.toml  the example tasks, written at every start
 //!   <data>/jobs.yaml   the example jobs, written when some were never defined
+//!   <data>/dev.lock    held while `dev` runs on the folder
 //!   <data>/<node>.log  what each process logs, and <node>.log.old before that
 //! ```
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+
+use cronstream_server::Error as ServerError;
 
 use crate::error::Error;
 
-/// The data folder.
+/// The data folder; another `dev` is kept out while this value lives.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
 
 impl Folder {
     /// Makes the folder if it is not there.
@@ -27,17 +34,27 @@ impl Folder {
         };
         let unusable = |source| Error::File { path: path.clone(), source };
         std::fs::create_dir_all(&path).map_err(unusable)?;
-        Ok(Self(path.canonicalize().map_err(unusable)?))
+        let path = path.canonicalize().map_err(unusable)?;
+        let unusable = |source| Error::File { path: path.join("dev.lock"), source };
+        let lock = File::create(path.join("dev.lock")).map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let holder = "another `cronstream dev`: stop that one, or give this one another folder by --data".into();
+                Err(ServerError::DataFolderBusy { dir: path, holder }.into())
+            }
+            Err(TryLockError::Error(source)) => Err(unusable(source)),
+        }
     }
 
     /// The folder itself.
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The path of a file in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// Writes a file in it.
@@ -75,5 +92,15 @@ mod tests {
         assert_eq!(folder("", "/h"), Some("/h/.local/share/cronstream/dev".into()));
         assert_eq!(folder("relative", "/h"), Some("/h/.local/share/cronstream/dev".into()));
         assert_eq!(folder("", ""), None);
+    }
+
+    #[test]
+    fn a_second_dev_on_the_same_folder_is_refused_until_the_first_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Folder::open(Some(dir.path())).unwrap();
+        let refused = Folder::open(Some(dir.path())).unwrap_err();
+        assert!(matches!(refused, Error::Server(ServerError::DataFolderBusy { .. })), "{refused}");
+        drop(first);
+        Folder::open(Some(dir.path())).unwrap();
     }
 }

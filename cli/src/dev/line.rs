@@ -34,6 +34,9 @@ pub(super) struct Ran {
     pub(super) result: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<Failure>,
+    /// Where its trace is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<String>,
     #[serde(skip)]
     pub(super) printed: Option<Printed>,
 }
@@ -65,7 +68,12 @@ impl Ran {
         let detail = self.detail().map(|text| format!("  {text}")).unwrap_or_default();
         let outcome = format!("{}{attempts}{detail}", self.outcome);
         let (late, took) = (span(self.late_ms), span(self.took_ms));
-        columns([&time(self.scheduled_at), &self.job.to_string(), &late, &took, &outcome])
+        let line =
+            columns([&time(self.scheduled_at), &self.job.to_string(), &late, &took, &outcome]);
+        match &self.trace {
+            Some(trace) => format!("{line}\n{:<12}  {trace}", ""),
+            None => line,
+        }
     }
 
     /// What it says of itself: why it failed, what it returned, or its last printed line.
@@ -120,6 +128,7 @@ mod tests {
             result: Some(Json::parse(r#"{"a":1}"#).unwrap()),
             failure: None,
             printed: None,
+            trace: None,
         }
     }
 

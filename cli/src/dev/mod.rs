@@ -5,6 +5,8 @@
 //!        ▲                                         │ asks
 //!        │ follows the log and the runs            ▼
 //!   this process: a line for each run      echo (HTTP), sum (NATS)
+//!
+//!   with --jaeger:  nats-server ─► relay dev-relay ─► jaeger
 //! ```
 //!
 //! Invariant: nothing that `dev` has started outlives it, whichever way it ends; only the data folder stays.
@@ -17,6 +19,7 @@ mod echo;
 mod examples;
 mod folder;
 mod guard;
+mod jaeger;
 mod line;
 mod sum;
 mod watch;
@@ -37,6 +40,7 @@ use command::{Line, Wire};
 use crew::Crew;
 use folder::Folder;
 pub(crate) use guard::guard;
+use jaeger::Tracing;
 use watch::Watch;
 
 /// How long a first definition may wait for tickers that wait for the lease of those before them.
@@ -74,6 +78,7 @@ struct Stage {
     account: Option<Account>,
     examples: Option<Line>,
     services: tokio::task::JoinSet<()>,
+    tracing: Option<Tracing>,
 }
 
 impl Stage {
@@ -97,12 +102,17 @@ impl Stage {
             examples::SUM_SUBJECT
         ));
 
+        let tracing = match dev.jaeger {
+            true => Some(Tracing::start(out, &folder).await?),
+            false => None,
+        };
+
         // From here on every event is seen: nothing of ours has been started yet.
         let names = bus.names();
         let log = follow(&bus, &names.log).await?;
         let runs = follow(&bus, &names.runs).await?;
         let account = Account::open(&bus).await?;
-        let crew = Crew::start(out, &folder, members(&wire, &folder));
+        let crew = Crew::start(out, &folder, members(&wire, &folder, tracing.as_ref()));
         let examples = examples::missing(&bus).await?.map(|jobs| {
             let file = folder.write("jobs.yaml", &jobs)?;
             Ok::<_, Error>(
@@ -110,8 +120,9 @@ impl Stage {
             )
         });
         let examples = examples.transpose()?;
-        let watch = Watch::new(out, session.json);
-        Ok(Self { broker, crew, bus, log, runs, watch, account, examples, services })
+        let traces = tracing.as_ref().map(Tracing::trace_url);
+        let watch = Watch::new(out, session.json, traces);
+        Ok(Self { broker, crew, bus, log, runs, watch, account, examples, services, tracing })
     }
 
     /// Shows runs until it is time to stop, or something that is needed does not come back.
@@ -170,8 +181,11 @@ impl Stage {
 
     /// Ends the tickers, then the executor, then the server; what is not done then is ended by force.
     async fn end(self) -> Result<(), Error> {
-        let Self { broker, crew, bus, log, runs, mut services, .. } = self;
+        let Self { broker, crew, bus, log, runs, mut services, tracing, .. } = self;
         crew.end().await;
+        if let Some(tracing) = tracing {
+            tracing.end().await?;
+        }
         // Nothing of ours is on the server when it ends.
         services.shutdown().await;
         drop((log, runs, bus));
@@ -180,7 +194,7 @@ impl Stage {
 }
 
 /// The processes of an installation, in the order in which they are stopped.
-fn members(wire: &Wire, folder: &Folder) -> Vec<(&'static str, Line)> {
+fn members(wire: &Wire, folder: &Folder, tracing: Option<&Tracing>) -> Vec<(&'static str, Line)> {
     let ticker = |node: &'static str| (node, wire.line("ticker").arg("--node").arg(node));
     let executor = wire
         .line("executor")
@@ -190,7 +204,12 @@ fn members(wire: &Wire, folder: &Folder) -> Vec<(&'static str, Line)> {
         .arg(folder.file("tasks.toml"))
         .arg("--drain")
         .arg(DRAIN);
-    vec![ticker("dev-1"), ticker("dev-2"), ("dev-tasks", executor)]
+    let relay = tracing.map(|tracing| {
+        let line = wire.line("relay").arg("--node").arg("dev-relay").arg("--otlp");
+        ("dev-relay", line.arg(tracing.otlp()))
+    });
+    let tickers = [ticker("dev-1"), ticker("dev-2")];
+    tickers.into_iter().chain(relay).chain([("dev-tasks", executor)]).collect()
 }
 
 /// Runs a command to its end and shows what it says.

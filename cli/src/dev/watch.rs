@@ -26,6 +26,8 @@ const RUNS_MAX: usize = 10_000;
 pub(super) struct Watch {
     out: Output,
     json: bool,
+    /// What the address of a run's trace begins with.
+    traces: Option<String>,
     starts: BTreeMap<ShardId, Starts>,
     header_shown: bool,
 }
@@ -46,8 +48,8 @@ struct End {
 
 impl Watch {
     /// Nothing is known yet.
-    pub(super) fn new(out: Output, json: bool) -> Self {
-        Self { out, json, starts: BTreeMap::new(), header_shown: false }
+    pub(super) fn new(out: Output, json: bool, traces: Option<String>) -> Self {
+        Self { out, json, traces, starts: BTreeMap::new(), header_shown: false }
     }
 
     /// Shows what the log tells: slots that do not fire.
@@ -104,7 +106,8 @@ impl Watch {
             }
         };
         let starts = self.starts.remove(&shard);
-        let line = ran(&step, event, starts, end);
+        let trace = self.traces.as_ref().map(|url| format!("{url}{}", shard.run.0.simple()));
+        let line = Ran { trace, ..ran(&step, event, starts, end) };
         self.show(&line, || line.text())
     }
 
@@ -134,6 +137,7 @@ fn ran(step: &Step, event: &RunEvent, starts: Option<Starts>, end: End) -> Ran {
         result: end.result,
         failure: end.failure,
         printed: end.printed,
+        trace: None,
     }
 }
 

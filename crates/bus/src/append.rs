@@ -99,6 +99,15 @@ impl Bus {
         Ok(self.store(&subject, headers, payload).await?.into())
     }
 
+    /// Stores one message, whatever stands before it on its subject.
+    ///
+    /// # Errors
+    /// When it cannot be sent at all.
+    pub async fn append_any(&self, subject: &str, payload: Bytes) -> Result<AppendAnswer, Error> {
+        let headers = message::header_map(&Vec::new())?;
+        Ok(self.store(subject, headers, payload).await?.into())
+    }
+
     /// Stores a group of messages of one stream, on different subjects, if each of them stands
     /// where expected; or none of them.
     ///

@@ -85,44 +85,82 @@ struct Shared {
 /// Requests without an answer since the last one that had an answer.
 #[derive(Debug, Default)]
 struct Health {
-    timeouts: u32,
-    last_timeout: Option<Instant>,
+    reads: Silence,
+    /// Counted apart: a server that has lost the others goes on to answer reads for some ten seconds.
+    writes: Silence,
     unavailable_since: Option<Instant>,
     moved: Option<Instant>,
+}
+
+/// Requests of one kind without an answer.
+#[derive(Debug, Default)]
+struct Silence {
+    timeouts: u32,
+    first: Option<Instant>,
+    last: Option<Instant>,
 }
 
 /// How a request ended, as far as the health of the connection is concerned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sign {
-    Answered,
-    TimedOut,
+    Answered(Kind),
+    TimedOut(Kind),
     Unavailable,
+    /// Refused beside an earlier write that is not stored yet. A leader that has lost the others says so for as long
+    /// as it takes itself for the leader.
+    InFlight,
+}
+
+/// What a request was for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// A question to JetStream's API, or a write that its stream's leader refused by itself.
+    Read,
+    /// A message or batch that was to be stored.
+    Write,
+}
+
+impl Silence {
+    /// Counts one more; says whether it has lasted too long.
+    fn goes_on(&mut self, now: Instant) -> bool {
+        if self.last.is_none_or(|last| now.duration_since(last) >= TIMEOUTS_APART) {
+            self.timeouts += 1;
+            self.first.get_or_insert(now);
+            self.last = Some(now);
+        }
+        self.timeouts >= TIMEOUTS_BEFORE_MOVE
+    }
 }
 
 impl Health {
     /// Notes how a request ended; says why to leave this server, if so.
     fn note(&mut self, sign: Sign, now: Instant) -> Option<&'static str> {
-        let past =
-            |since: Option<Instant>, least| since.is_none_or(|s| now.duration_since(s) >= least);
         let reason = match sign {
-            Sign::Answered => {
+            Sign::Answered(Kind::Write) => {
                 self.forget();
                 None
             }
-            Sign::TimedOut => {
-                if past(self.last_timeout, TIMEOUTS_APART) {
-                    self.timeouts += 1;
-                    self.last_timeout = Some(now);
-                }
-                (self.timeouts >= TIMEOUTS_BEFORE_MOVE).then_some("requests time out")
+            Sign::Answered(Kind::Read) => {
+                (self.reads, self.unavailable_since) = (Silence::default(), None);
+                None
+            }
+            Sign::TimedOut(Kind::Read) => self.reads.goes_on(now).then_some("requests time out"),
+            Sign::TimedOut(Kind::Write) => self.writes.goes_on(now).then_some("nothing is stored"),
+            Sign::InFlight => {
+                let first = *self.writes.first.get_or_insert(now);
+                (now.duration_since(first) >= UNAVAILABLE_BEFORE_MOVE)
+                    .then_some("nothing is stored")
             }
             Sign::Unavailable => {
                 let since = *self.unavailable_since.get_or_insert(now);
+                // It began with the first write that was lost.
+                let since = self.writes.first.map_or(since, |first| first.min(since));
                 (now.duration_since(since) >= UNAVAILABLE_BEFORE_MOVE)
                     .then_some("jetstream is not available")
             }
         };
-        if reason.is_none() || !past(self.moved, MOVES_APART) {
+        let settling = self.moved.is_some_and(|moved| now.duration_since(moved) < MOVES_APART);
+        if reason.is_none() || settling {
             return None;
         }
         self.forget();
@@ -398,13 +436,13 @@ mod tests {
         let start = Instant::now();
         let mut health = Health::default();
         let mut note = |sign, seconds| health.note(sign, start + Duration::from_secs(seconds));
-        assert_eq!(note(Sign::TimedOut, 0), None);
-        assert_eq!(note(Sign::TimedOut, 5), None);
-        assert_eq!(note(Sign::Answered, 6), None);
-        assert_eq!(note(Sign::TimedOut, 10), None);
-        assert_eq!(note(Sign::TimedOut, 15), None);
-        assert!(note(Sign::TimedOut, 20).is_some());
-        assert_eq!(note(Sign::TimedOut, 25), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Read), 0), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Read), 5), None);
+        assert_eq!(note(Sign::Answered(Kind::Read), 6), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Read), 10), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Read), 15), None);
+        assert!(note(Sign::TimedOut(Kind::Read), 20).is_some());
+        assert_eq!(note(Sign::TimedOut(Kind::Read), 25), None);
     }
 
     #[test]
@@ -412,12 +450,47 @@ mod tests {
         let start = Instant::now();
         let mut health = Health::default();
         for _ in 0..100 {
-            assert_eq!(health.note(Sign::TimedOut, start), None);
+            assert_eq!(health.note(Sign::TimedOut(Kind::Read), start), None);
         }
         let moves = (1..=20_u64)
-            .filter(|s| health.note(Sign::TimedOut, start + Duration::from_secs(*s)).is_some())
+            .filter(|s| {
+                health.note(Sign::TimedOut(Kind::Read), start + Duration::from_secs(*s)).is_some()
+            })
             .collect::<Vec<_>>();
         assert_eq!(moves, [2, 12]);
+    }
+
+    #[test]
+    fn answered_reads_do_not_excuse_lost_writes() {
+        let start = Instant::now();
+        let mut health = Health::default();
+        let mut note = |sign, seconds| health.note(sign, start + Duration::from_secs(seconds));
+        for seconds in [0, 6] {
+            assert_eq!(note(Sign::TimedOut(Kind::Write), seconds), None);
+            assert_eq!(note(Sign::Answered(Kind::Read), seconds + 1), None);
+        }
+        assert!(note(Sign::TimedOut(Kind::Write), 12).is_some());
+        assert_eq!(note(Sign::TimedOut(Kind::Write), 30), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Write), 36), None);
+        assert_eq!(note(Sign::Answered(Kind::Write), 37), None);
+        assert_eq!(note(Sign::TimedOut(Kind::Write), 42), None);
+        assert_eq!(note(Sign::Answered(Kind::Read), 50), None);
+        assert_eq!(note(Sign::Unavailable, 53), None);
+        assert!(note(Sign::Unavailable, 54).is_some());
+    }
+
+    #[test]
+    fn a_write_that_stays_in_flight_is_left_behind() {
+        let start = Instant::now();
+        let mut health = Health::default();
+        let mut note = |sign, seconds| health.note(sign, start + Duration::from_secs(seconds));
+        assert_eq!(note(Sign::InFlight, 0), None);
+        assert_eq!(note(Sign::Answered(Kind::Write), 1), None);
+        for seconds in 2..14 {
+            assert_eq!(note(Sign::InFlight, seconds), None);
+            assert_eq!(note(Sign::Answered(Kind::Read), seconds), None);
+        }
+        assert!(note(Sign::InFlight, 14).is_some());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::connect::{Bus, REQUEST_TIMEOUT, Sign};
+use crate::connect::{Bus, Kind, REQUEST_TIMEOUT, Sign};
 use crate::error::Error;
 use crate::event::{Action, BusEvent};
 
@@ -33,6 +33,9 @@ pub(crate) mod code {
     /// The status of "nobody listens there", which is what a stream without leader looks like.
     pub(crate) const NO_RESPONDERS: u64 = 503;
 }
+
+/// A server that keeps a copy answers its leader every second; after this it is away.
+const PEER_SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Why a request has no answer.
 #[derive(Debug)]
@@ -79,6 +82,71 @@ struct ErrorOnly {
     error: Option<ApiError>,
 }
 
+/// Who leads a stream, in answers about it.
+#[derive(serde::Deserialize)]
+pub(crate) struct Group {
+    #[serde(default)]
+    leader: String,
+    /// The others that keep it, as the leader sees them.
+    #[serde(default)]
+    replicas: Option<Vec<Peer>>,
+}
+
+/// A server that keeps a copy of a stream.
+#[derive(serde::Deserialize)]
+struct Peer {
+    name: String,
+    #[serde(default)]
+    offline: bool,
+    /// Whether it has what its leader has.
+    #[serde(default)]
+    current: bool,
+    /// Nanoseconds since it said something.
+    #[serde(default)]
+    active: u64,
+}
+
+impl Peer {
+    /// The server calls one that was killed offline only after minutes.
+    fn is_away(&self) -> bool {
+        self.offline || (!self.current && Duration::from_nanos(self.active) > PEER_SILENCE_MAX)
+    }
+}
+
+impl Group {
+    /// Whether nobody leads: a server without a majority answers all the same, from its own copy.
+    pub(crate) fn is_leaderless(&self) -> bool {
+        self.leader.is_empty()
+    }
+
+    /// The servers that keep a copy and do not answer their leader.
+    pub(crate) fn offline(&self) -> Vec<String> {
+        let peers = self.replicas.iter().flatten();
+        peers.filter(|peer| peer.is_away()).map(|peer| peer.name.clone()).collect()
+    }
+}
+
+/// What an answer says of the server: one that is cut off from the others refuses by 10008, or tells of a stream
+/// that nobody leads. Until it notices, it refuses writes for other reasons too: only a stored message shows that the
+/// others are there.
+fn sign_of(kind: Kind, payload: &[u8]) -> Sign {
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        error: Option<ApiError>,
+        cluster: Option<Group>,
+    }
+    let Ok(Answer { error, cluster }) = serde_json::from_slice(payload) else {
+        return Sign::Answered(Kind::Read);
+    };
+    match error.map(|error| error.err_code) {
+        Some(code::NOT_AVAILABLE | code::NOT_LEADER) => Sign::Unavailable,
+        Some(code::WRONG_LAST_SEQ_IN_FLIGHT | code::DUPLICATE_IN_PROCESS) => Sign::InFlight,
+        Some(_) => Sign::Answered(Kind::Read),
+        None if cluster.is_some_and(|group| group.is_leaderless()) => Sign::Unavailable,
+        None => Sign::Answered(kind),
+    }
+}
+
 impl Bus {
     /// Sends a request that counts for the connection's health, and waits for the answer.
     pub(crate) async fn exchange(
@@ -87,11 +155,13 @@ impl Bus {
         headers: Option<HeaderMap>,
         payload: Bytes,
     ) -> Result<Message, Failure> {
+        let kind = if subject.starts_with("$JS.API.") { Kind::Read } else { Kind::Write };
         let answer = self.exchange_within(subject, headers, payload, REQUEST_TIMEOUT).await;
         match &answer {
-            Ok(_) | Err(Failure::Denied { .. }) => self.note(Sign::Answered).await,
+            Ok(answer) => self.note(sign_of(kind, &answer.payload)).await,
+            Err(Failure::Denied { .. }) => self.note(Sign::Answered(kind)).await,
             Err(Failure::NoResponders) => self.note(Sign::Unavailable).await,
-            Err(Failure::TimedOut) => self.note(Sign::TimedOut).await,
+            Err(Failure::TimedOut) => self.note(Sign::TimedOut(kind)).await,
             Err(Failure::Offline | Failure::Broken | Failure::Invalid(_)) => {}
         }
         answer
@@ -218,6 +288,40 @@ fn stream_of(what: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_stored_message_shows_that_a_write_goes_through() {
+        for (payload, expected) in [
+            (r#"{"stream":"CRON_LOG","seq":7}"#, "Answered(Write)"),
+            (
+                r#"{"error":{"code":400,"err_code":10071,"description":"wrong last"}}"#,
+                "Answered(Read)",
+            ),
+            (
+                r#"{"error":{"code":503,"err_code":10008,"description":"not available"}}"#,
+                "Unavailable",
+            ),
+            (r#"{"error":{"code":400,"err_code":10164,"description":"wrong last"}}"#, "InFlight"),
+            (r#"{"state":{},"cluster":{"name":"c","replicas":[]}}"#, "Unavailable"),
+            (r#"{"state":{},"cluster":{"name":"c","leader":"n1"}}"#, "Answered(Write)"),
+            ("not json", "Answered(Read)"),
+        ] {
+            let sign = format!("{:?}", sign_of(Kind::Write, payload.as_bytes()));
+            assert_eq!(sign, expected, "{payload}");
+        }
+    }
+
+    #[test]
+    fn servers_that_do_not_answer_their_leader_are_named() {
+        let group = r#"{"leader":"n0","replicas":[{"name":"n1","current":true,"active":1},
+            {"name":"n2","current":false,"offline":true,"active":9,"lag":3},
+            {"name":"n3","current":false,"active":11000000000,"lag":3},
+            {"name":"n4","current":false,"active":9000000,"lag":3}]}"#;
+        let offline = |text| serde_json::from_str::<Group>(text).unwrap().offline();
+        assert_eq!(offline(group), ["n2", "n3"]);
+        assert!(offline(r#"{"leader":"n0","replicas":null}"#).is_empty());
+        assert!(offline(r#"{"leader":"n0"}"#).is_empty());
+    }
 
     #[test]
     fn a_missing_stream_is_named() {

@@ -46,7 +46,7 @@ pub use names::Names;
 pub use probe::Capabilities;
 pub use publish::Inbox;
 pub use pull::{Delivery, FETCH_EXPIRES_MAX, FETCH_MAX, Queue, QueueState};
-pub use read::StreamState;
+pub use read::{SUBJECTS_MAX, StreamState};
 pub use respond::{Request, Requests};
 pub use service::{NODES_MAX, NodeStatus, Release, Releases, ServiceInfo, Serving};
 pub use settings::SERVER_CONF;

@@ -15,6 +15,8 @@ pub struct Names {
     pub runs: String,
     /// The stream of dead letters.
     pub dead: String,
+    /// The stream of spans.
+    pub traces: String,
     /// The bucket of leases.
     pub leases: String,
     /// The stream behind the bucket of leases.
@@ -38,6 +40,7 @@ impl Names {
             log: prefix.stream("LOG"),
             runs: prefix.stream("RUNS"),
             dead: prefix.stream("DEAD"),
+            traces: prefix.stream("TRACES"),
             leases_stream: format!("KV_{leases}"),
             leases,
             meta: prefix.meta(),

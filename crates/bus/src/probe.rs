@@ -74,10 +74,14 @@ impl Bus {
                 patiently(deadline, || self.api::<Value>(&delete, &body)).await?;
                 missing?
             }
-            Err(Error::Unavailable { .. }) => vec!["jetstream"],
+            // A server that has JetStream and cannot use it has lost the others: nothing is known of it.
+            Err(Error::Unavailable { .. }) if !has_jetstream => vec!["jetstream"],
             // A strict server of an older kind names the field it does not know.
             Err(Error::Refused { description, .. }) if description.contains("unknown field") => {
                 vec!["atomic batches"]
+            }
+            Err(Error::Unavailable { .. }) => {
+                return Err(Error::Unavailable { what: "jetstream".to_owned() });
             }
             Err(error) => return Err(error),
         };

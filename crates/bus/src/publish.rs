@@ -9,7 +9,7 @@ use async_nats::{HeaderMap, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::connect::{Bus, REQUEST_TIMEOUT, Sign};
+use crate::connect::{Bus, Kind, REQUEST_TIMEOUT, Sign};
 use crate::error::Error;
 use crate::exchange::{ApiError, Failure, code};
 use crate::message::{self, Headers, StoredMessage};
@@ -198,14 +198,26 @@ impl Bus {
             }
         };
         let Ok(outcome) = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await else {
-            self.note(Sign::TimedOut).await;
+            self.note(Sign::TimedOut(Kind::Write)).await;
             return Ok(Outcome::Unknown);
         };
         match &outcome {
-            Ok(Outcome::Retry { code: code::NO_RESPONDERS }) => self.note(Sign::Unavailable).await,
+            Ok(Outcome::Retry {
+                code: code::NO_RESPONDERS | code::NOT_AVAILABLE | code::NOT_LEADER,
+            }) => self.note(Sign::Unavailable).await,
             // The connection broke, or nothing was sent.
             Ok(Outcome::Unknown) | Err(_) => {}
-            Ok(_) => self.note(Sign::Answered).await,
+            Ok(
+                Outcome::Refused { code: code::WRONG_LAST_SEQ_IN_FLIGHT, .. }
+                | Outcome::Retry { code: code::DUPLICATE_IN_PROCESS },
+            ) => self.note(Sign::InFlight).await,
+            Ok(Outcome::Stored { .. }) => self.note(Sign::Answered(Kind::Write)).await,
+            Ok(
+                Outcome::Refused { .. }
+                | Outcome::Retry { .. }
+                | Outcome::Denied { .. }
+                | Outcome::Failed { .. },
+            ) => self.note(Sign::Answered(Kind::Read)).await,
         }
         outcome
     }

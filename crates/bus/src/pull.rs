@@ -1,4 +1,5 @@
-//! The durable consumer of a queue, from which executors pull as many fires as they have room for.
+//! Durable consumers: that of a queue, from which executors pull as many fires as they have room for, and that of the
+//! relays.
 //!
 //! Invariant: a fetch asks once and reads until its pull is over; there is no background buffer, so
 //! no fire waits in a process that has no room for it.
@@ -8,7 +9,8 @@ use std::time::Duration;
 use async_nats::{Message, Subject};
 use bytes::Bytes;
 use futures::StreamExt;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::connect::Bus;
 use crate::error::Error;
@@ -19,6 +21,8 @@ use crate::settings::{self, nanos};
 
 /// Deliveries asked for at a time, at most.
 pub const FETCH_MAX: usize = 1000;
+/// The durable that all relays of an installation share.
+const RELAY: &str = "relay";
 /// The longest a fetch waits for the first delivery.
 pub const FETCH_EXPIRES_MAX: Duration = Duration::from_secs(30);
 /// The shortest.
@@ -28,12 +32,14 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// So long without delivery or heartbeat ends a fetch; so does its own end and this.
 const SILENCE_MAX: Duration = Duration::from_millis(2500);
 
-/// A queue's durable consumer.
+/// A durable consumer.
 #[derive(Debug, Clone)]
 pub struct Queue {
     bus: Bus,
+    stream: String,
     name: String,
-    ack_wait: Duration,
+    filter: String,
+    config: Map<String, Value>,
 }
 
 /// How a queue stands.
@@ -67,7 +73,32 @@ impl Bus {
     /// # Errors
     /// When the log is not there or the user may not pull from this queue.
     pub async fn ensure_queue(&self, queue: &str, ack_wait: Duration) -> Result<Queue, Error> {
-        let queue = Queue { bus: self.clone(), name: queue.to_owned(), ack_wait };
+        let names = self.names();
+        let filter = format!("{}.fire.{queue}.>", names.prefix());
+        let config = settings::executor(queue, &filter, ack_wait);
+        self.ensure_durable(&names.log, queue, filter, config).await
+    }
+
+    /// The durable of the relays, made or brought up to date.
+    ///
+    /// # Errors
+    /// When the stream of spans is not there or the user may not pull from it.
+    pub async fn ensure_relay(&self) -> Result<Queue, Error> {
+        let names = self.names();
+        let filter = format!("{}.trace.>", names.prefix());
+        let config = settings::relay(RELAY, &filter);
+        self.ensure_durable(&names.traces, RELAY, filter, config).await
+    }
+
+    async fn ensure_durable(
+        &self,
+        stream: &str,
+        name: &str,
+        filter: String,
+        config: Map<String, Value>,
+    ) -> Result<Queue, Error> {
+        let (stream, name) = (stream.to_owned(), name.to_owned());
+        let queue = Queue { bus: self.clone(), stream, name, filter, config };
         queue.ensure().await?;
         Ok(queue)
     }
@@ -77,7 +108,44 @@ impl Bus {
     /// # Errors
     /// When the log is not there or does not answer.
     pub async fn queue_state(&self, queue: &str) -> Result<Option<QueueState>, Error> {
-        let what = format!("CONSUMER.INFO.{}.{queue}", self.names().log);
+        self.durable_state(&self.names().log, queue).await
+    }
+
+    /// The ack wait that is in force on a queue; `None` when it has no durable.
+    ///
+    /// # Errors
+    /// When the log is not there or does not answer.
+    pub async fn queue_ack_wait(&self, queue: &str) -> Result<Option<Duration>, Error> {
+        #[derive(serde::Deserialize)]
+        struct Info {
+            config: Config,
+        }
+        #[derive(serde::Deserialize)]
+        struct Config {
+            ack_wait: u64,
+        }
+        let info: Option<Info> = self.durable_info(&self.names().log, queue).await?;
+        Ok(info.map(|info| Duration::from_nanos(info.config.ack_wait)))
+    }
+
+    /// How the relays' durable stands; `None` when there never was a relay.
+    ///
+    /// # Errors
+    /// When the stream of spans is not there or does not answer.
+    pub async fn relay_state(&self) -> Result<Option<QueueState>, Error> {
+        self.durable_state(&self.names().traces, RELAY).await
+    }
+
+    async fn durable_state(&self, stream: &str, name: &str) -> Result<Option<QueueState>, Error> {
+        self.durable_info(stream, name).await
+    }
+
+    async fn durable_info<T: DeserializeOwned>(
+        &self,
+        stream: &str,
+        name: &str,
+    ) -> Result<Option<T>, Error> {
+        let what = format!("CONSUMER.INFO.{stream}.{name}");
         match self.api(&what, &json!({})).await {
             Ok(state) => Ok(Some(state)),
             Err(Error::Refused { code: code::CONSUMER_NOT_FOUND, .. }) => Ok(None),
@@ -122,11 +190,9 @@ impl Queue {
     }
 
     async fn ensure(&self) -> Result<(), Error> {
-        let names = self.bus.names();
-        let filter = format!("{}.fire.{}.>", names.prefix(), self.name);
-        let config = settings::executor(&self.name, &filter, self.ack_wait);
-        let what = format!("CONSUMER.CREATE.{}.{}.{filter}", names.log, self.name);
-        let body = json!({ "stream_name": names.log, "config": config });
+        let Self { stream, name, filter, config, .. } = self;
+        let what = format!("CONSUMER.CREATE.{stream}.{name}.{filter}");
+        let body = json!({ "stream_name": stream, "config": config });
         self.bus.api::<Value>(&what, &body).await?;
         Ok(())
     }
@@ -140,7 +206,7 @@ impl Queue {
     /// # Errors
     /// When the consumer cannot be pulled from, nor made again.
     pub async fn fetch(&self, n: usize, expires: Duration) -> Result<Vec<Delivery>, Error> {
-        let what = format!("CONSUMER.MSG.NEXT.{}.{}", self.bus.names().log, self.name);
+        let what = format!("CONSUMER.MSG.NEXT.{}.{}", self.stream, self.name);
         if !self.bus.is_connected() {
             return Err(Error::Unavailable { what });
         }

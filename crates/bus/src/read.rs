@@ -3,6 +3,8 @@
 //! What decides something is read from the stream's leader; a direct get may be answered by a
 //! replica that is behind.
 
+use std::collections::BTreeMap;
+
 use async_nats::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +14,11 @@ use serde_json::json;
 
 use crate::connect::{Bus, REQUEST_TIMEOUT};
 use crate::error::Error;
-use crate::exchange::code;
+use crate::exchange::{Group, code};
 use crate::message::{self, StoredMessage};
+
+/// The most subjects of a stream that are listed.
+pub const SUBJECTS_MAX: usize = 1_000_000;
 
 /// What a stream holds, as its leader knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +50,7 @@ pub(crate) struct StreamInfo {
     state: RawState,
     #[serde(default)]
     ts: Option<DateTime<Utc>>,
+    cluster: Option<Group>,
 }
 
 #[derive(serde::Deserialize)]
@@ -73,7 +79,27 @@ struct RawMessage {
     time: DateTime<Utc>,
 }
 
+#[derive(serde::Deserialize)]
+struct SubjectsPage {
+    state: SubjectsState,
+    cluster: Option<Group>,
+    /// How many there are on all pages.
+    #[serde(default)]
+    total: usize,
+}
+
+#[derive(serde::Deserialize)]
+struct SubjectsState {
+    #[serde(default)]
+    subjects: Option<BTreeMap<String, u64>>,
+}
+
 impl StreamInfo {
+    /// The servers that keep a copy and do not answer their leader.
+    pub(crate) fn offline(&self) -> Vec<String> {
+        self.cluster.as_ref().map(Group::offline).unwrap_or_default()
+    }
+
     pub(crate) fn state(&self) -> StreamState {
         let number = |key: &str| self.config.get(key).and_then(serde_json::Value::as_i64);
         StreamState {
@@ -91,8 +117,15 @@ impl StreamInfo {
 }
 
 impl Bus {
+    /// What the stream's leader says of it. A server that is cut off from the others answers from its own copy, which
+    /// may lack what was read already: that is no answer.
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<StreamInfo, Error> {
-        self.api(&format!("STREAM.INFO.{stream}"), &json!({})).await
+        let what = format!("STREAM.INFO.{stream}");
+        let info: StreamInfo = self.api(&what, &json!({})).await?;
+        match &info.cluster {
+            Some(group) if group.is_leaderless() => Err(Error::Unavailable { what }),
+            Some(_) | None => Ok(info),
+        }
     }
 
     /// The state of a stream, from its leader.
@@ -101,6 +134,34 @@ impl Bus {
     /// When the stream is not there or does not answer.
     pub async fn stream_state(&self, stream: &str) -> Result<StreamState, Error> {
         Ok(self.stream_info(stream).await?.state())
+    }
+
+    /// Hands each subject below a filter to `each`, with how many messages are on it; at most
+    /// [`SUBJECTS_MAX`] subjects.
+    ///
+    /// # Errors
+    /// When the stream is not there or does not answer.
+    pub async fn subjects(
+        &self,
+        stream: &str,
+        filter: &str,
+        mut each: impl FnMut(&str, u64),
+    ) -> Result<(), Error> {
+        let what = format!("STREAM.INFO.{stream}");
+        let mut read = 0;
+        loop {
+            let ask = json!({ "subjects_filter": filter, "offset": read });
+            let page: SubjectsPage = self.api(&what, &ask).await?;
+            if page.cluster.as_ref().is_some_and(Group::is_leaderless) {
+                return Err(Error::Unavailable { what });
+            }
+            let subjects = page.state.subjects.unwrap_or_default();
+            subjects.iter().for_each(|(subject, count)| each(subject, *count));
+            read += subjects.len();
+            if subjects.is_empty() || read >= page.total.min(SUBJECTS_MAX) {
+                return Ok(());
+            }
+        }
     }
 
     /// The last message on a subject, from the stream's leader.

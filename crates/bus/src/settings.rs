@@ -16,8 +16,10 @@ const COMMANDS: &str = include_str!("../../../nats-config/streams/commands.json"
 const LOG: &str = include_str!("../../../nats-config/streams/log.json");
 const RUNS: &str = include_str!("../../../nats-config/streams/runs.json");
 const DEAD: &str = include_str!("../../../nats-config/streams/dead.json");
+const TRACES: &str = include_str!("../../../nats-config/streams/traces.json");
 const LEASES: &str = include_str!("../../../nats-config/kv/leases.json");
 const EXECUTOR: &str = include_str!("../../../nats-config/consumers/executor.json");
+const RELAY: &str = include_str!("../../../nats-config/consumers/relay.json");
 
 /// The shortest and longest life of a lease.
 const LEASE_TTL: std::ops::RangeInclusive<Duration> =
@@ -32,9 +34,9 @@ pub(crate) struct StreamSettings {
     pub(crate) config: Map<String, Value>,
 }
 
-/// The four streams of an installation, the log first: one that is younger than another was made again.
+/// The five streams of an installation, the log first: one that is younger than another was made again.
 pub(crate) fn streams(names: &Names, replicas: u8) -> Vec<StreamSettings> {
-    [LOG, COMMANDS, RUNS, DEAD].map(|text| stream(text, names.prefix(), replicas)).into()
+    [LOG, COMMANDS, RUNS, DEAD, TRACES].map(|text| stream(text, names.prefix(), replicas)).into()
 }
 
 /// The stream behind the lease bucket.
@@ -56,6 +58,15 @@ pub(crate) fn executor(queue: &str, filter: &str, ack_wait: Duration) -> Map<Str
     config.insert("name".into(), json!(queue));
     config.insert("filter_subject".into(), json!(filter));
     config.insert("ack_wait".into(), json!(nanos(ack_wait)));
+    config
+}
+
+/// The durable consumer of the relays.
+pub(crate) fn relay(name: &str, filter: &str) -> Map<String, Value> {
+    let mut config = object(RELAY);
+    config.insert("durable_name".into(), json!(name));
+    config.insert("name".into(), json!(name));
+    config.insert("filter_subject".into(), json!(filter));
     config
 }
 
@@ -122,7 +133,8 @@ mod tests {
             let found: Vec<_> = streams(&names, 3).into_iter().map(|stream| stream.name).collect();
             assert_eq!(
                 found,
-                [&names.commands, &names.log, &names.runs, &names.dead].map(Clone::clone)
+                [&names.log, &names.commands, &names.runs, &names.dead, &names.traces]
+                    .map(Clone::clone)
             );
             let leases = leases(&names, 1, Duration::from_secs(5)).unwrap();
             assert_eq!(leases.name, names.leases_stream);
@@ -132,7 +144,7 @@ mod tests {
 
     #[test]
     fn subjects_and_replicas_are_the_installations() {
-        let log = streams(&names("acme"), 3).remove(1);
+        let log = streams(&names("acme"), 3).remove(0);
         assert_eq!(log.config["num_replicas"], 3);
         let subjects = log.config["subjects"].as_array().unwrap();
         assert!(

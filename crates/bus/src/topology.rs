@@ -19,6 +19,11 @@ const INIT_PATIENCE: Duration = Duration::from_secs(30);
 const INIT_PAUSE: Duration = Duration::from_millis(250);
 /// "No suitable peers": what a cluster answers whose members have not all reported yet.
 const NO_PEERS: u64 = 10005;
+/// "Insufficient storage resources": a stream's `max_bytes` counts against the server's limit at once.
+const NO_STORAGE: u64 = 10047;
+/// By what a bound in bytes that is too much is divided, and the least that it becomes.
+const BYTES_STEP: u64 = 8;
+const BYTES_MIN: u64 = 1024 * 1024;
 
 /// What an installation is to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +67,11 @@ pub struct Topology {
     pub lease_ttl: Duration,
     /// The installation's settings.
     pub meta: Option<Vec<u8>>,
-    /// Settings that are not as this binary would make them, as `<stream>.<setting>`.
+    /// Settings that are not as this binary would make them, as `<stream>.<setting>`; a stream of spans that is
+    /// missing by its name alone.
     pub drift: Vec<String>,
+    /// Streams of which a copy does not answer, each with the names of those servers.
+    pub offline: Vec<(String, Vec<String>)>,
 }
 
 impl Bus {
@@ -79,7 +87,7 @@ impl Bus {
         let deadline = Instant::now() + INIT_PATIENCE;
         let mut streams = Vec::new();
         for stream in wanted {
-            let change = patiently(deadline, || self.ensure_stream(&stream)).await?;
+            let change = patiently(deadline, || self.ensure_within_limits(&stream)).await?;
             streams.push((stream.name.clone(), change));
         }
         let (meta, meta_stored) = patiently(deadline, || self.ensure_meta(&options.meta)).await?;
@@ -94,16 +102,30 @@ impl Bus {
         let names = self.names();
         let log = self.stream_info(&names.log).await?;
         let replicas = u8::try_from(log.state().replicas).unwrap_or(u8::MAX);
-        let mut drift = Vec::new();
+        let (mut drift, mut offline) = (Vec::new(), Vec::new());
         for stream in settings::streams(names, replicas) {
-            let found = self.stream_info(&stream.name).await?.config;
+            let found = match self.stream_info(&stream.name).await {
+                Ok(found) => {
+                    let away = found.offline();
+                    if !away.is_empty() {
+                        offline.push((stream.name.clone(), away));
+                    }
+                    found.config
+                }
+                // Made by a version without traces: everything else works.
+                Err(Error::NotInitialised { .. }) if stream.name == names.traces => {
+                    drift.push(stream.name);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let settings = settings::drift(&stream.config, &found);
             drift.extend(settings.iter().map(|setting| format!("{}.{setting}", stream.name)));
         }
         let lease_ttl = self.lease_ttl().await?;
         let meta = self.last_from_leader(&names.log, &names.meta).await?;
         let meta = meta.map(|message| message.payload.to_vec());
-        Ok(Topology { replicas, lease_ttl, meta, drift })
+        Ok(Topology { replicas, lease_ttl, meta, drift, offline })
     }
 
     /// The life of a lease, read from the bucket.
@@ -139,6 +161,21 @@ impl Bus {
         }
     }
 
+    /// Like [`Bus::ensure_stream`]; a stream that is bounded in bytes gets fewer where the server has not so many left.
+    async fn ensure_within_limits(&self, wanted: &StreamSettings) -> Result<Change, Error> {
+        let mut wanted = wanted.clone();
+        loop {
+            let bytes = wanted.config.get("max_bytes").and_then(Value::as_u64).unwrap_or(0);
+            match self.ensure_stream(&wanted).await {
+                Err(error) if bytes > BYTES_MIN && is_short_of_storage(&error) => {
+                    let fewer = (bytes / BYTES_STEP).max(BYTES_MIN);
+                    wanted.config.insert("max_bytes".into(), fewer.into());
+                }
+                ensured => return ensured,
+            }
+        }
+    }
+
     async fn ensure_meta(&self, meta: &[u8]) -> Result<(Vec<u8>, bool), Error> {
         let names = self.names();
         if let Some(found) = self.last_from_leader(&names.log, &names.meta).await? {
@@ -165,6 +202,12 @@ impl Bus {
             }
         }
     }
+}
+
+/// Whether a server, or each member of a cluster, has less room left than a stream is promised.
+fn is_short_of_storage(error: &Error) -> bool {
+    let Error::Refused { code, description, .. } = error else { return false };
+    *code == NO_STORAGE || (*code == NO_PEERS && description.contains("storage"))
 }
 
 /// Tries again, until the deadline, while the broker is not there yet.

@@ -17,6 +17,7 @@ use cronstream_schemas::header;
 use cronstream_schemas::id::{Incarnation, Revision, RunId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::trace::TraceContext;
 use cronstream_schemas::verdict::{Outcome, Verdict};
 
 use crate::definition;
@@ -211,7 +212,12 @@ impl Draft<'_> {
         if state.paused.is_none() && self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        let cause = TriggerCause { command: command.seq, key: trigger.key };
+        let traceparent = command.traceparent.as_ref().and_then(|text| text.parse().ok());
+        let cause = TriggerCause {
+            command: command.seq,
+            key: trigger.key,
+            traceparent: traceparent.map(|context: TraceContext| context.to_string()),
+        };
         let skip = definition.overlap == Overlap::Skip;
         if skip && self.is_live(job) {
             self.emit(LogEvent::Skipped(Skipped {
@@ -366,9 +372,22 @@ fn past(
     if *at > command.at || before.is_some_and(|before| before.schedule == definition.schedule) {
         return None;
     }
-    let ago = command.at.since(*at).as_secs();
-    let problem = format!("lies {ago} s in the past and would never fire");
+    let ago = in_words(command.at.since(*at));
+    let problem = format!("lies {ago} in the past and would never fire");
     Some(Fault::new("$.schedule.at", &at.to_string(), problem, "an instant to come"))
+}
+
+/// A time in its largest unit.
+fn in_words(time: Duration) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
+    let secs = time.as_secs();
+    match UNITS.into_iter().find(|(_, unit)| secs >= *unit).map(|(name, unit)| (name, secs / unit))
+    {
+        Some((name, 1)) => format!("1 {name}"),
+        Some((name, many)) => format!("{many} {name}s"),
+        None => "less than a second".to_owned(),
+    }
 }
 
 /// An interval keeps its anchor for as long as the job lives and the interval stays the same.

@@ -167,7 +167,7 @@ fn crash(fire: &Fired, last: &RunEvent) -> Failure {
 }
 
 /// Steps 2 and 4, after a refusal or a timeout of `sent`, which expected `expected_seq`; `last` is read
-/// from the stream's leader.
+/// after it. It may be stale as long as it is no older than `expected_seq`: then the same is sent again.
 #[must_use]
 pub fn after_refusal(
     fire: &Fired,
@@ -303,7 +303,7 @@ mod tests {
                 cap: Span::from_secs(300),
             },
             epoch: Epoch(1),
-            traceparent: run.traceparent("fire.0.1"),
+            traceparent: run.trace_context("fire.0.1", true).to_string(),
         }
     }
 

@@ -370,7 +370,7 @@ impl<'a> Draft<'a> {
             fired.fire_no += 1;
             fired.fired_at = self.now.wall;
             fired.epoch = self.epoch;
-            fired.traceparent = fired.run.traceparent(&fired.id().to_string());
+            fired.traceparent = traceparent(&fired, shard.fired.is_traced());
             self.emit(LogEvent::Fired(fired));
         }
     }
@@ -415,9 +415,14 @@ impl<'a> Draft<'a> {
             epoch: self.epoch,
             traceparent: String::new(),
         };
-        fired.traceparent = run.traceparent(&fired.id().to_string());
+        fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
         fired
     }
+}
+
+/// The place of a fire's span; whether a run is traced is decided by its first fire.
+fn traceparent(fired: &Fired, traced: bool) -> String {
+    fired.run.trace_context(&fired.span_name(), traced).to_string()
 }
 
 /// The state that a held slot keeps, whatever was defined since.

@@ -44,6 +44,8 @@ pub struct PendingCommand {
     pub reply: Option<String>,
     /// `Cron-Expected-Revision`, as sent.
     pub expected_revision: Option<String>,
+    /// `traceparent`, as sent.
+    pub traceparent: Option<String>,
 }
 
 /// A dead letter that is not known to be in CRON_DEAD.

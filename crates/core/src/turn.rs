@@ -10,6 +10,7 @@ use cronstream_schemas::id::{Epoch, Instance, ShardId, Tick};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::subject::{Prefix, RunKey};
 use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::trace::TraceRatio;
 use cronstream_schemas::verdict::Verdict;
 
 use crate::draft::Draft;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub hold: bool,
     /// How old a cursor that lags behind the commands may become.
     pub cursor_refresh: Duration,
+    /// Which share of the runs is traced.
+    pub trace_ratio: TraceRatio,
 }
 
 /// An event and its JSON.

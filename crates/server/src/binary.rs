@@ -106,6 +106,16 @@ impl Locator {
         Ok(Self::new(env::split_paths(&path).collect(), cache))
     }
 
+    /// The folders that are looked in first.
+    pub(crate) fn path(&self) -> &[PathBuf] {
+        &self.path
+    }
+
+    /// The cache folder.
+    pub(crate) fn cache(&self) -> &Path {
+        &self.cache
+    }
+
     /// The path of an installed program.
     #[must_use]
     pub fn cached_path(&self) -> PathBuf {

@@ -126,6 +126,25 @@ pub enum Error {
         /// The end of the log.
         tail: String,
     },
+    /// Jaeger could not be built.
+    #[error(
+        "no Jaeger on PATH or in the cache folder, and none could be built: install Go, or a Jaeger 2 as `jaeger` on PATH"
+    )]
+    NoJaeger {
+        /// What the build answered.
+        #[source]
+        source: Box<Self>,
+    },
+    /// Jaeger ended instead of becoming ready.
+    #[error("jaeger ended while starting ({status}); the end of {log}:\n{tail}")]
+    JaegerDied {
+        /// Its exit status.
+        status: String,
+        /// Its log file.
+        log: PathBuf,
+        /// The end of the log.
+        tail: String,
+    },
     /// The server or cluster did not become ready in time.
     #[error("{url} is not ready after {waited:?}: {last}; the end of {log}:\n{tail}")]
     NotReady {

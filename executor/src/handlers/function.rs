@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cronstream_schemas::json::Json;
+use cronstream_telemetry::in_handler;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,8 +54,10 @@ impl Function {
     /// Runs the function on a task of its own.
     pub(crate) async fn run(&self, context: TaskContext, params: Json) -> TaskResult {
         let (function, cancel) = (Arc::clone(&self.0), context.cancel.clone());
-        let mut work =
-            AbortOnDropHandle::new(tokio::spawn(async move { function(context, params).await }));
+        let trace = context.trace;
+        // Called inside, so that spans which the function makes before its first `await` are its own too.
+        let work = in_handler(trace, async move { function(context, params).await });
+        let mut work = AbortOnDropHandle::new(tokio::spawn(work));
         let ended = tokio::select! {
             ended = &mut work => ended,
             () = cancel.cancelled() => match tokio::time::timeout(STOP_GRACE, &mut work).await {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use cronstream_core::attempt::TaskOutcome;
 use cronstream_schemas::json::Json;
+use cronstream_telemetry::HandlerKind;
 
 use crate::task::{TaskContext, TaskError, into_outcome};
 
@@ -34,6 +35,16 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
+    /// How the task is run.
+    pub(crate) const fn kind(&self) -> HandlerKind {
+        match self {
+            Self::Command(_) => HandlerKind::Command,
+            Self::Http(_) => HandlerKind::Http,
+            Self::Nats(_) => HandlerKind::Nats,
+            Self::Function(_) => HandlerKind::Function,
+        }
+    }
+
     /// Runs the task until it ends or its context is cancelled.
     pub(crate) async fn run(&self, context: TaskContext, params: &Json) -> TaskOutcome {
         let result = match self {

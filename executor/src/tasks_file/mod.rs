@@ -11,7 +11,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cronstream_bus::Bus;
+use cronstream_schemas::fault::alike;
 use cronstream_schemas::name::{Name, NameError};
+use cronstream_schemas::subject::Prefix;
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::{Client, Method, Url};
 use toml::{Table, Value};
@@ -50,8 +52,38 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads a tasks file.
-pub(crate) fn read(path: &Path, bus: &Bus) -> Result<BTreeMap<Name, Handler>, Error> {
+/// What a file says of one task.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// A process.
+    Command(Command),
+    /// An HTTP request.
+    Http(Http),
+    /// A request to this subject.
+    Nats(String),
+}
+
+impl Task {
+    /// The task on a connection.
+    pub(crate) fn on(self, bus: &Bus) -> Handler {
+        match self {
+            Self::Command(command) => Handler::Command(command),
+            Self::Http(http) => Handler::Http(http),
+            Self::Nats(subject) => Handler::Nats(Nats { subject, bus: bus.clone() }),
+        }
+    }
+}
+
+/// Reads a tasks file and says what is wrong with it, before anything is connected.
+///
+/// # Errors
+/// When it cannot be read, says something that cannot be done, or defines no task.
+pub fn check_tasks_file(path: &Path, prefix: &Prefix) -> Result<(), Error> {
+    read(path, prefix).map(drop)
+}
+
+/// Reads a tasks file of an installation.
+pub(crate) fn read(path: &Path, prefix: &Prefix) -> Result<BTreeMap<Name, Task>, Error> {
     let unreadable = |source| Error::File { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
     if size > FILE_MAX_BYTES {
@@ -60,37 +92,37 @@ pub(crate) fn read(path: &Path, bus: &Bus) -> Result<BTreeMap<Name, Handler>, Er
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let path = std::path::absolute(path).map_err(unreadable)?;
-    parse(&text, &path, bus)
+    parse(&text, &path, prefix)
 }
 
-fn parse(text: &str, path: &Path, bus: &Bus) -> Result<BTreeMap<Name, Handler>, Error> {
+fn parse(text: &str, path: &Path, prefix: &Prefix) -> Result<BTreeMap<Name, Task>, Error> {
     let table: Table = text
         .parse()
         .map_err(|source| Error::Toml { path: path.to_owned(), source: Box::new(source) })?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut context = Context { folder, bus, client: None, faults: Vec::new() };
+    let mut context = Context { folder, prefix, client: None, faults: Vec::new() };
     let mut root = Reader::new(String::new(), &table);
     let tasks = root.table("tasks", &mut context.faults);
     root.finish(&mut context.faults);
-    let mut handlers = BTreeMap::new();
+    let mut read = BTreeMap::new();
     for (name, value) in tasks.into_iter().flatten() {
-        if let Some(handler) = context.task(name, value)?
+        if let Some(task) = context.task(name, value)?
             && let Ok(name) = Name::parse(name)
         {
-            handlers.insert(name, handler);
+            read.insert(name, task);
         }
     }
-    if context.faults.is_empty() {
-        Ok(handlers)
-    } else {
-        Err(Error::Tasks { path: path.to_owned(), faults: context.faults })
+    match context.faults[..] {
+        [] if read.is_empty() => Err(Error::NoTaskInFile(path.to_owned())),
+        [] => Ok(read),
+        _ => Err(Error::Tasks { path: path.to_owned(), faults: context.faults }),
     }
 }
 
 /// What the tasks of one file share.
 struct Context<'a> {
     folder: &'a Path,
-    bus: &'a Bus,
+    prefix: &'a Prefix,
     client: Option<Client>,
     faults: Vec<Fault>,
 }
@@ -102,7 +134,7 @@ impl Context<'_> {
         self.faults.push(Fault { key, value: table::shown(value), expected: expected.into() });
     }
 
-    fn task(&mut self, name: &str, value: &Value) -> Result<Option<Handler>, Error> {
+    fn task(&mut self, name: &str, value: &Value) -> Result<Option<Task>, Error> {
         let key = format!("tasks.{name}");
         if let Err(error) = Name::parse(name) {
             self.fault(key.clone(), value, format!("{error}; {}", NameError::HINT));
@@ -114,17 +146,20 @@ impl Context<'_> {
         let kinds = ["command", "http", "nats"];
         let given: Vec<_> = kinds.into_iter().filter(|kind| table.contains_key(*kind)).collect();
         let mut reader = Reader::new(key.clone(), table);
-        let handler = match given[..] {
-            ["command"] => self.command(&mut reader).map(Handler::Command),
-            ["http"] => self.http(&mut reader)?.map(Handler::Http),
-            ["nats"] => self.nats(&mut reader).map(Handler::Nats),
+        let task = match given[..] {
+            ["command"] => self.command(&mut reader).map(Task::Command),
+            ["http"] => self.http(&mut reader)?.map(Task::Http),
+            ["nats"] => self.nats(&mut reader).map(Task::Nats),
             _ => {
-                self.fault(key, value, KINDS);
+                let meant = table.keys().find_map(|written| alike(written, &kinds));
+                let meant = meant.filter(|_| given.is_empty());
+                let meant = meant.map(|kind| format!("; did you mean `{kind}`?"));
+                self.fault(key, value, format!("{KINDS}{}", meant.unwrap_or_default()));
                 return Ok(None);
             }
         };
         reader.finish(&mut self.faults);
-        Ok(handler)
+        Ok(task)
     }
 
     fn command(&mut self, reader: &mut Reader<'_>) -> Option<Command> {
@@ -191,18 +226,18 @@ impl Context<'_> {
         Ok(Some(Http { method: method.unwrap_or(Method::POST), url, headers, client }))
     }
 
-    fn nats(&mut self, task: &mut Reader<'_>) -> Option<Nats> {
+    fn nats(&mut self, task: &mut Reader<'_>) -> Option<String> {
         const EXPECTED: &str = "a subject of your own, such as \"svc.calc\": no wildcard, no space, not \
              under `$` or `_INBOX` nor this installation's prefix";
         let table = task.table("nats", &mut self.faults)?;
         let mut reader = Reader::new(format!("{}.nats", task.key), table);
-        let prefix = self.bus.names().prefix().as_str();
+        let prefix = self.prefix.as_str();
         let subject = reader.parsed("subject", &mut self.faults, EXPECTED, |text| {
             is_request_subject(text, prefix).then(|| text.to_owned())
         });
         reader.required("subject", &mut self.faults, EXPECTED);
         reader.finish(&mut self.faults);
-        Some(Nats { subject: subject?, bus: self.bus.clone() })
+        subject
     }
 }
 

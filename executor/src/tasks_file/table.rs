@@ -2,6 +2,7 @@
 //!
 //! Invariant: [`Reader::finish`] reports every key that nobody asked for.
 
+use cronstream_schemas::fault::alike;
 use toml::{Table, Value};
 
 use super::Fault;
@@ -95,12 +96,11 @@ impl<'a> Reader<'a> {
     pub(super) fn finish(self, faults: &mut Vec<Fault>) {
         for (name, value) in self.table {
             if !self.known.contains(&name.as_str()) {
-                let known = self.known.join("`, `");
-                faults.push(Fault {
-                    key: self.path(name),
-                    value: shown(value),
-                    expected: format!("no such key; known here are `{known}`"),
-                });
+                let expected = match alike(name, &self.known) {
+                    Some(meant) => format!("no such key; did you mean `{meant}`?"),
+                    None => format!("no such key; known here are `{}`", self.known.join("`, `")),
+                };
+                faults.push(Fault { key: self.path(name), value: shown(value), expected });
             }
         }
     }

@@ -2,28 +2,19 @@
 
 use super::*;
 
-use cronstream_bus::ConnectOptions;
-
-/// A connection that is never made: reading a file needs none.
-async fn bus() -> Bus {
-    let servers = vec!["nats://127.0.0.1:1".to_owned()];
-    let options = ConnectOptions { servers, retry_initial: true, ..ConnectOptions::default() };
-    Bus::connect(options).await.unwrap()
+fn read_text(text: &str) -> Result<BTreeMap<Name, Task>, Error> {
+    parse(text, Path::new("/etc/cronstream/tasks.toml"), &Prefix::default())
 }
 
-async fn read_text(text: &str) -> Result<BTreeMap<Name, Handler>, Error> {
-    parse(text, Path::new("/etc/cronstream/tasks.toml"), &bus().await)
-}
-
-async fn faults(text: &str) -> Vec<String> {
-    match read_text(text).await {
+fn faults(text: &str) -> Vec<String> {
+    match read_text(text) {
         Err(Error::Tasks { faults, .. }) => faults.iter().map(ToString::to_string).collect(),
         other => panic!("{other:?}"),
     }
 }
 
-#[tokio::test]
-async fn the_three_kinds_of_task_are_read() {
+#[test]
+fn the_three_kinds_of_task_are_read() {
     let tasks = read_text(
         r#"
         [tasks.report]
@@ -39,35 +30,34 @@ async fn the_three_kinds_of_task_are_read() {
         nats = { subject = "svc.calc" }
         "#,
     )
-    .await
     .unwrap();
     let get = |name: &str| tasks[&Name::parse(name).unwrap()].clone();
-    let Handler::Command(report) = get("report") else { panic!("{tasks:?}") };
+    let Task::Command(report) = get("report") else { panic!("{tasks:?}") };
     assert_eq!(report.program, Path::new("/etc/cronstream/work/./report.sh"));
     assert_eq!(report.args, ["--all"]);
     assert_eq!(report.env.keys().collect::<Vec<_>>(), ["LANG", "PATH"]);
-    let Handler::Http(ping) = get("ping") else { panic!("{tasks:?}") };
+    let Task::Http(ping) = get("ping") else { panic!("{tasks:?}") };
     assert_eq!(ping.method, Method::PUT);
     assert!(!format!("{tasks:?}").contains("Bearer"), "secrets are not printed");
-    let Handler::Nats(calc) = get("calc") else { panic!("{tasks:?}") };
-    assert_eq!(calc.subject, "svc.calc");
+    let Task::Nats(calc) = get("calc") else { panic!("{tasks:?}") };
+    assert_eq!(calc, "svc.calc");
 }
 
-#[tokio::test]
-async fn a_bare_program_is_looked_up_and_the_method_is_post() {
+#[test]
+fn a_bare_program_is_looked_up_and_the_method_is_post() {
     let text = "tasks.a.command = [\"true\"]\ntasks.b.http.url = \"http://localhost/\"";
-    let tasks = read_text(text).await.unwrap();
-    let Handler::Command(a) = &tasks[&Name::parse("a").unwrap()] else { panic!("{tasks:?}") };
+    let tasks = read_text(text).unwrap();
+    let Task::Command(a) = &tasks[&Name::parse("a").unwrap()] else { panic!("{tasks:?}") };
     assert_eq!(
         (a.program.as_path(), a.cwd.as_path()),
         (Path::new("true"), Path::new("/etc/cronstream/"))
     );
-    let Handler::Http(b) = &tasks[&Name::parse("b").unwrap()] else { panic!("{tasks:?}") };
+    let Task::Http(b) = &tasks[&Name::parse("b").unwrap()] else { panic!("{tasks:?}") };
     assert_eq!(b.method, Method::POST);
 }
 
-#[tokio::test]
-async fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
+#[test]
+fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
     let told = faults(
         r#"
         version = 1
@@ -89,12 +79,11 @@ async fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
         command = ["true"]
         nats = { subject = "a" }
         "#,
-    )
-    .await;
+    );
     let expected = [
         "version = 1: no such key; known here are `tasks`",
         "tasks.a.command = \"true\": a list of texts, the program first",
-        "tasks.b = { comand }: a task has exactly one of `command`, `http`, `nats`",
+        "tasks.b = { comand }: a task has exactly one of `command`, `http`, `nats`; did you mean `command`?",
         "tasks.c.command = []: a list of texts, the program first",
         "tasks.c.env.CRON_RUN = \"x\": Cronstream sets this one itself",
         "tasks.c.env.N = 1: a text, under a name without `=`",
@@ -117,16 +106,32 @@ async fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
     assert_eq!(rest.len(), 4, "{rest:?}");
 }
 
-#[tokio::test]
-async fn a_file_that_is_no_toml_is_told_with_its_place() {
-    let error = read_text("[tasks.a]\ncommand = [").await.unwrap_err().to_string();
+#[test]
+fn a_file_that_is_no_toml_is_told_with_its_place() {
+    let error = read_text("[tasks.a]\ncommand = [").unwrap_err().to_string();
     assert!(error.contains("/etc/cronstream/tasks.toml") && error.contains("line 2"), "{error}");
 }
 
-#[tokio::test]
-async fn a_file_that_is_not_there_is_named() {
-    let error = read(Path::new("/nowhere/tasks.toml"), &bus().await).unwrap_err();
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = read(Path::new("/nowhere/tasks.toml"), &Prefix::default()).unwrap_err();
     assert_eq!(error.to_string(), "cannot read tasks file /nowhere/tasks.toml");
+}
+
+#[test]
+fn a_mistyped_key_is_told_what_was_meant_and_each_fault_has_a_line() {
+    let text = "tasks.a = { command = [\"true\"], cdw = \"/\" }\ntask.b.command = [\"true\"]";
+    let error = read_text(text).unwrap_err().to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(error.contains("tasks.a.cdw = \"/\": no such key; did you mean `cwd`?"), "{error}");
+    assert!(error.contains("task = { b }: no such key; did you mean `tasks`?"), "{error}");
+}
+
+#[test]
+fn a_file_without_a_task_says_so() {
+    let error = read_text("# nothing yet\n[tasks]\n").unwrap_err().to_string();
+    assert_eq!(error, "tasks file /etc/cronstream/tasks.toml defines no task");
 }
 
 #[test]

@@ -8,4 +8,5 @@ mod handlers;
 mod life;
 mod load;
 mod support;
+mod traces;
 mod wire;

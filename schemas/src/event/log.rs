@@ -13,6 +13,7 @@ use crate::id::{Epoch, FireId, Incarnation, Instance, Partition, Revision, RunId
 use crate::json::Json;
 use crate::name::{JobId, Name};
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// An event of CRON_LOG.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -87,6 +88,9 @@ pub struct TriggerCause {
     /// The client's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// W3C Trace Context of whoever sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// How failed attempts are retried: after `base`, twice that, … at most `cap`, each with full jitter.
@@ -156,6 +160,18 @@ impl Fired {
     #[must_use]
     pub const fn id(&self) -> FireId {
         FireId { shard: self.shard_id(), fire_no: self.fire_no }
+    }
+
+    /// What its span is called within the run's trace.
+    #[must_use]
+    pub fn span_name(&self) -> String {
+        self.id().to_string()
+    }
+
+    /// Whether its run is traced.
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.traceparent.parse().is_ok_and(|context: TraceContext| context.sampled)
     }
 }
 

@@ -127,7 +127,7 @@ fn every_verdict_decodes_for_ever() {
 
 #[test]
 fn every_status_decodes_for_ever() {
-    check_kinds("status", &["ticker", "executor"]);
+    check_kinds("status", &["ticker", "executor", "relay"]);
     for text in golden("status").values() {
         check_round_trip::<NodeStatus>(text);
         check_valid("node-status", text);

@@ -36,6 +36,16 @@ impl Server {
         server
     }
 
+    /// A single server that has room for 64 MB.
+    pub(crate) fn start_small() -> Self {
+        let store = tempfile::tempdir().unwrap();
+        let dir = store.path().join("data");
+        let extra = format!("jetstream {{ store_dir: {dir:?}, max_file_store: 64MB }}");
+        let mut server = Self::start_with(&extra);
+        server._own = Some(store);
+        server
+    }
+
     /// A single server that knows nothing of streams.
     pub(crate) fn start_without_jetstream() -> Self {
         Self::start_with("jetstream: disabled")

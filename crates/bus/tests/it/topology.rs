@@ -39,6 +39,32 @@ async fn init_changes_the_lease_ttl_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_small_disk_gets_a_smaller_stream_of_spans() {
+    let server = Server::start_small();
+    let bus = Bus::connect(server.options()).await.unwrap();
+    let report = bus.init(&init(1)).await.unwrap();
+    assert!(report.streams.iter().all(|(_, c)| *c == Change::Created), "{report:?}");
+    assert_eq!(bus.check().await.unwrap().drift, ["CRON_TRACES.max_bytes"]);
+    let again = bus.init(&init(1)).await.unwrap();
+    assert!(again.streams.iter().all(|(_, c)| *c != Change::Created), "{again:?}");
+}
+
+#[tokio::test]
+async fn an_installation_without_a_stream_of_spans_is_drift_until_init_makes_it() {
+    let server = Server::start();
+    let bus = server.bus().await;
+    let client = async_nats::connect(server.url()).await.unwrap();
+    client.request("$JS.API.STREAM.DELETE.CRON_TRACES", "".into()).await.unwrap();
+    assert_eq!(bus.check().await.unwrap().drift, ["CRON_TRACES"]);
+    assert!(bus.ensure_relay().await.is_err());
+    let report = bus.init(&init(1)).await.unwrap();
+    let created: Vec<_> =
+        report.streams.iter().filter(|(_, c)| *c == Change::Created).map(|(n, _)| n).collect();
+    assert_eq!(created, ["CRON_TRACES"]);
+    bus.ensure_relay().await.unwrap();
+}
+
+#[tokio::test]
 async fn two_installations_share_an_account() {
     let server = Server::start();
     let ours = server.bus().await;

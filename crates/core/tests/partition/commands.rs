@@ -270,10 +270,10 @@ fn an_instant_in_the_past_is_refused_unless_it_is_an_edit_of_another_field() {
         r#"
         10:00:00 define a {"at":"2026-03-01T09:59:59Z"}
             rejected 1 $.schedule.at
-            -> rejected lies 1 s in the past and would never fire
+            -> rejected lies 1 second in the past and would never fire
         10:00:00 define a {"at":"2026-03-01T10:00:00Z"}
             rejected 2 $.schedule.at
-            -> rejected lies 0 s in the past and would never fire
+            -> rejected lies less than a second in the past and would never fire
         10:00:00 define a {"at":"2026-03-01T10:05:00Z"}
             defined a rev 3 life 3 after 10:00:00
             -> accepted 3 next 10:05:00
@@ -284,13 +284,13 @@ fn an_instant_in_the_past_is_refused_unless_it_is_an_edit_of_another_field() {
             -> accepted 4 next none
         10:07:00 define a {"at":"2026-03-01T10:04:00Z"}
             rejected 5 $.schedule.at
-            -> rejected lies 180 s in the past and would never fire
+            -> rejected lies 3 minutes in the past and would never fire
         10:08:00 delete a
             deleted a after 10:08:00
             -> accepted 4 next none
         10:09:00 define a {"at":"2026-03-01T10:05:00Z"}
             rejected 7 $.schedule.at
-            -> rejected lies 240 s in the past and would never fire
+            -> rejected lies 4 minutes in the past and would never fire
         "#,
     );
 }

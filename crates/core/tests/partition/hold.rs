@@ -35,7 +35,7 @@ fn slots_owed_at_the_start_of_a_hold_are_never_held_and_ended_in_one_batch() {
         r#"
         10:00:00 define a {"every":"10s"}
             defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
-            -> accepted 1 next 10:00:10 10:00:20 10:00:30
+            -> accepted 1 next 10:00:10
         10:00:05 hold
         10:00:25
             skipped a 10:00:10 misfire rev 1

@@ -16,6 +16,7 @@ use cronstream_schemas::id::{Instance, Partition as Number, ShardId};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::subject::{Prefix, RunKey};
 use cronstream_schemas::time::Timestamp;
+use cronstream_schemas::trace::TraceRatio;
 use uuid::Uuid;
 
 use crate::laws;
@@ -66,6 +67,7 @@ impl World {
                 prefix: Prefix::default(),
                 hold: false,
                 cursor_refresh: Duration::from_secs(6 * 3_600),
+                trace_ratio: TraceRatio::default(),
             },
             now,
             limit: None,
@@ -131,6 +133,7 @@ impl World {
             body: body.as_bytes().to_vec(),
             reply: Some("_INBOX.x".to_owned()),
             expected_revision: expected_revision.map(str::to_owned),
+            traceparent: None,
         };
         self.commands.push(command.clone());
         self.leader.offer(command);

@@ -20,6 +20,8 @@ use crate::world::{Fate, Left, MAX_CLOCK_ERROR, Move, Script, World};
 
 /// The most rounds at one instant until nothing moves any more.
 const ROUNDS_MAX: usize = 100;
+/// The most requests that are delivered in a round.
+const REQUESTS_MAX: usize = 1_000;
 /// How long back-offs and redeliveries may take, in seconds.
 const PATIENCE_SECS: u64 = 30;
 
@@ -89,7 +91,8 @@ fn calm(world: &mut World) -> Result<(), String> {
 }
 
 fn round(world: &mut World) -> Result<(), String> {
-    while let Some(request) = world.net.first().map(|request| request.id) {
+    for _ in 0..REQUESTS_MAX {
+        let Some(request) = world.net.first().map(|request| request.id) else { break };
         world.step(Move::Deliver(request, Fate::Arrives))?;
     }
     while let Some(request) = world.answers.first().map(|answer| answer.request) {

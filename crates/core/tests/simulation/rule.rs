@@ -65,3 +65,38 @@ pub(crate) enum Rule {
     /// A refused group of appends is sent again one by one.
     RefusedGroupSplits,
 }
+
+impl Rule {
+    /// Every rule.
+    pub(crate) const ALL: [Self; 29] = [
+        Self::CursorExpectation,
+        Self::AtomicBatch,
+        Self::SameBatchAgain,
+        Self::HolderInComparison,
+        Self::LeadUnderOwnCursor,
+        Self::TakeoverFoldsLog,
+        Self::CommandsFromCursor,
+        Self::CommandAtBrokerTime,
+        Self::ClockGuard,
+        Self::IdsDroppedAfterDuplicate,
+        Self::RunEventsFoldWhenStored,
+        Self::LeaderTerminalExpectation,
+        Self::TerminalWhateverFireNo,
+        Self::DeadRederived,
+        Self::DeadExpectsZero,
+        Self::FireOutlivesRun,
+        Self::StartedExpectation,
+        Self::OutcomeExpectation,
+        Self::TerminalEndsDelivery,
+        Self::LaterFireEndsDelivery,
+        Self::AttemptFailedEndsDelivery,
+        Self::CrashesCount,
+        Self::LastFailureIsFinal,
+        Self::NoAckForAnothersStart,
+        Self::NoAckForAnothersOutcome,
+        Self::AckLast,
+        Self::OneDeliveryInAProcess,
+        Self::InstanceInComparison,
+        Self::RefusedGroupSplits,
+    ];
+}

@@ -1,15 +1,15 @@
 //! The exhaustive search: one job, one shard, two tickers, two executors, and every order of a few faults.
 //!
 //! Invariant: every world that the scope's moves can reach is visited once, by its key; each world where nothing
-//! new can happen, and one in [`RESTS_EVERY`] of the others, must come to rest.
+//! new can happen, and every [`RESTS_EVERY`]th of the others, must come to rest.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cronstream_core::turn::Settings;
-use cronstream_schemas::command::Verb;
 use cronstream_schemas::subject::Prefix;
+use cronstream_schemas::trace::TraceRatio;
 
 use crate::rest::come_to_rest;
 use crate::rule::Rule;
@@ -18,7 +18,7 @@ use crate::transcript::Failed;
 use crate::world::{Config, Fate, Left, Move, Script, World};
 
 /// Of how many worlds one is brought to rest.
-const RESTS_EVERY: u64 = 61;
+const RESTS_EVERY: u64 = 251;
 /// One move of time: longer than any back-off of the first two attempts.
 const STAGE_MS: i64 = 9_000;
 
@@ -27,29 +27,40 @@ const STAGE_MS: i64 = 9_000;
 pub(crate) enum Scope {
     /// Two leaders, slots, an edit and an end of the job.
     Ticks,
-    /// One leader, two executors, a retry and crashes.
+    /// Two leaders who read the log while an answer is late.
+    Late,
+    /// One leader, two executors, lost answers, redelivery and a crash.
     Runs,
+    /// One leader, two executors, failed attempts, stale reads and deaf acknowledgements.
+    Retries,
+    /// Two leaders, two executors, and a cancel.
+    Ends,
     /// Two leaders and two executors.
     Whole,
 }
 
 impl Scope {
-    /// Every scope.
-    pub(crate) const ALL: [Self; 3] = [Self::Ticks, Self::Runs, Self::Whole];
-
     fn left(self) -> Left {
         match self {
             Self::Ticks => Left {
                 advances: 1,
-                takeovers: 2,
+                takeovers: 3,
                 lost_answers: 1,
                 early_timeouts: 1,
                 ..Left::default()
             },
+            Self::Late => Left { advances: 1, takeovers: 2, ..Left::default() },
             Self::Runs => Left {
                 advances: 1,
                 lost_answers: 1,
                 early_timeouts: 1,
+                executor_crashes: 1,
+                redeliveries: 1,
+                failures: 1,
+                ..Left::default()
+            },
+            Self::Retries => Left {
+                advances: 1,
                 executor_crashes: 1,
                 redeliveries: 1,
                 stale_reads: 1,
@@ -57,12 +68,18 @@ impl Scope {
                 failures: 2,
                 ..Left::default()
             },
+            Self::Ends => Left {
+                takeovers: 1,
+                lost_requests: 1,
+                lost_answers: 1,
+                executor_crashes: 1,
+                ..Left::default()
+            },
             Self::Whole => Left {
                 advances: 1,
                 takeovers: 1,
                 lost_answers: 1,
                 executor_crashes: 1,
-                redeliveries: 1,
                 failures: 1,
                 ..Left::default()
             },
@@ -72,18 +89,18 @@ impl Scope {
     /// A world in which a job is defined and its first slot is due.
     pub(crate) fn begin(self, without: Option<Rule>) -> World {
         let script = match self {
-            Self::Ticks => vec![Script::Define(0, 1), Script::Plain(Verb::Delete, 0)],
-            Self::Runs => Vec::new(),
-            Self::Whole => vec![Script::Cancel],
+            Self::Ticks => vec![Script::Define(0, 1)],
+            Self::Late | Self::Runs | Self::Retries | Self::Whole => Vec::new(),
+            Self::Ends => vec![Script::Cancel],
         };
-        // The executor of `Ticks` has no permits: it works once the world comes to rest.
+        // The executor of `Ticks` and `Late` has no permits: it works once the world comes to rest.
         let (definition, executors, permits) = match self {
-            Self::Ticks => (0, 1, 0),
-            Self::Runs | Self::Whole => (2, 2, 1),
+            Self::Ticks | Self::Late => (0, 1, 0),
+            Self::Runs | Self::Retries | Self::Ends | Self::Whole => (2, 2, 1),
         };
         let config = Config {
             without,
-            tickers: if self == Self::Runs { 1 } else { 2 },
+            tickers: if matches!(self, Self::Runs | Self::Retries) { 1 } else { 2 },
             executors,
             permits,
             jobs: vec!["a/a".parse().expect("a job")],
@@ -94,8 +111,9 @@ impl Scope {
                 prefix: Prefix::default(),
                 hold: false,
                 cursor_refresh: Duration::from_secs(3_600),
+                trace_ratio: TraceRatio::default(),
             },
-            every_end: false,
+            every_end: self == Self::Late,
         };
         let mut world = World::new(config, Left { takeovers: 1, ..Left::default() });
         let prelude = [
@@ -108,6 +126,9 @@ impl Scope {
         ];
         for step in prelude {
             world.step(step).expect("nothing has failed yet");
+        }
+        if matches!(self, Self::Ticks | Self::Late) {
+            world.step(Move::Ticker(0, TickerMove::Crash)).expect("a crash breaks nothing");
         }
         world.left = self.left();
         world

@@ -12,6 +12,7 @@ use cronstream_core::turn::Settings;
 use cronstream_schemas::command::Verb;
 use cronstream_schemas::event::LogEvent;
 use cronstream_schemas::subject::Prefix;
+use cronstream_schemas::trace::TraceRatio;
 
 use crate::executor::{End, ExecutorMove};
 use crate::rest::come_to_rest;
@@ -71,6 +72,7 @@ fn world(rng: &mut Rng, without: Option<Rule>) -> World {
             prefix: Prefix::default(),
             hold: rng.one_in(8),
             cursor_refresh: Duration::from_secs(60),
+            trace_ratio: TraceRatio::default(),
         },
         every_end: true,
     };

@@ -3,7 +3,7 @@
 //! Invariant: a sequence is given once; what a stream has ever stored stays in the model, marked as gone, so
 //! that the checker sees all of it and a broker crash can bring it back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +64,8 @@ pub(crate) struct Log {
     pub(crate) window: Duration,
     /// Whether ids are looked at before expectations (as three replicas do, and one does not).
     pub(crate) ids_first: bool,
+    /// Ids that are taken for known whatever the window is, until a message comes without.
+    poisoned: BTreeSet<FireId>,
     /// The next batch with fires meets a known id.
     pub(crate) poison: bool,
     /// Stands for the whole content in a state's key.
@@ -143,6 +145,9 @@ impl Log {
         let fires: Vec<FireId> = batch.events.iter().filter_map(|p| fire_id(&p.event)).collect();
         if self.poison && !fires.is_empty() {
             self.poison = false;
+            self.poisoned.extend(&fires);
+        }
+        if fires.iter().any(|id| self.poisoned.contains(id)) {
             return true;
         }
         let window = self.window;

@@ -136,12 +136,11 @@ impl World {
         let (ticker, left) = (&self.tickers[n], &self.left);
         let mut push = |step| moves.push(Move::Ticker(n, step));
         // A takeover folds everything, so a small search lets no standby follow; and a leader that is replaced
-        // learns it by its next batch.
-        let follows = self.config.every_end || ticker.role != Role::Following;
+        // learns it by its next batch. It reads run events at once: what it appends is late on its way anyhow.
         if self.config.every_end && ticker.log_read < self.log.head() {
             push(TickerMove::FollowLog);
         }
-        if follows && ticker.runs_read < self.runs.head() {
+        if self.config.every_end && ticker.runs_read < self.runs.head() {
             push(TickerMove::FollowRuns);
         }
         if left.ticker_crashes > 0 {
@@ -367,6 +366,15 @@ impl World {
             self.tickers[n].fold.read_run(seq, self.now, &append.key, &append.event);
         }
         self.tickers[n].appends.push((request, append));
+    }
+
+    /// In a small search, leaders have folded every run event as soon as it is stored.
+    pub(crate) fn follow_at_once(&mut self) {
+        for n in 0..self.tickers.len() {
+            if !self.config.every_end && self.tickers[n].role != Role::Following {
+                self.follow_runs(n);
+            }
+        }
     }
 
     pub(crate) fn ticker_hears(&mut self, n: usize, answer: Answer) {

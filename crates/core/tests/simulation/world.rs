@@ -28,7 +28,7 @@ use crate::executor::{Executor, ExecutorMove};
 use crate::queue::Queue;
 use crate::rng::mix;
 use crate::rule::Rule;
-use crate::store::{Log, LogMessage, Refused, RunItem, RunMessage, Runs, Terms};
+use crate::store::{Log, LogMessage, Refused, RunItem, Runs, Terms};
 use crate::ticker::{Ticker, TickerMove};
 
 /// When every world begins.
@@ -302,10 +302,12 @@ impl World {
                 stored.iter().for_each(|message| self.stored_log(message));
                 result
             }
-            Body::Runs(items) => self.runs.store(self.now, items).map(|stored| {
-                stored.iter().for_each(|message| self.stored_run(message));
-                stored.last().map_or(0, |message| message.seq)
-            }),
+            Body::Runs(items) => {
+                let stored = self.runs.store(self.now, items);
+                stored.iter().flatten().for_each(|message| self.checker.run(message));
+                self.follow_at_once();
+                stored.map(|stored| stored.last().map_or(0, |message| message.seq))
+            }
         };
         let answer = Answer { request: id, to: request.from, result };
         match fate {
@@ -327,10 +329,6 @@ impl World {
             self.queue.offer(message.seq);
         }
         self.checker.log(message);
-    }
-
-    fn stored_run(&mut self, message: &RunMessage) {
-        self.checker.run(message);
     }
 
     pub(crate) fn release(&mut self) {
@@ -372,6 +370,7 @@ impl World {
             body: body.into_bytes(),
             reply: None,
             expected_revision: None,
+            traceparent: None,
         }));
     }
 

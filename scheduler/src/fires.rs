@@ -1,0 +1,82 @@
+//! Which fires of a partition are to be told of as spans, and when.
+//!
+//! ```text
+//!   log: Fired, Fired, Cursor ─► closed ─┬─ leading: told at once
+//!                                        └─ standing by: remembered for a while ─► told at a takeover
+//! ```
+//!
+//! Invariant: what is told is a function of the log, so that a leader which tells again what the one before it may
+//! not have got out tells of the same spans. At most [`REMEMBERED_MAX`] fires are remembered.
+
+use std::collections::VecDeque;
+
+use cronstream_schemas::event::{Cursor, Fired};
+use cronstream_schemas::id::Partition;
+use cronstream_schemas::json::Json;
+use cronstream_schemas::name::Name;
+use cronstream_schemas::subject::Prefix;
+use cronstream_telemetry::{Moment, Spans, StoredFire};
+
+/// Fires that are remembered, at most.
+const REMEMBERED_MAX: usize = 4_096;
+/// How long before the newest one, in milliseconds: longer than a span takes from its fire to the broker.
+const REMEMBERED_MILLIS: i64 = 5_000;
+
+/// The fires of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Fires {
+    /// Read, and their cursor is not yet.
+    open: Vec<(Fired, i64)>,
+    closed: VecDeque<Closed>,
+}
+
+/// A fire whose batch was read to its end.
+#[derive(Debug)]
+struct Closed {
+    fired: Fired,
+    /// Its broker timestamp, in milliseconds.
+    stored: i64,
+    /// Who fired it.
+    node: Name,
+}
+
+impl Fires {
+    /// Takes a fire that was read in the log, with its broker timestamp.
+    pub(crate) fn read(&mut self, fired: Fired, stored: i64) {
+        if fired.is_traced() {
+            // Its span does not tell them, and they may be long.
+            self.open.push((Fired { params: Json::empty(), ..fired }, stored));
+        }
+    }
+
+    /// Takes the cursor behind them.
+    pub(crate) fn close(&mut self, cursor: &Cursor) {
+        let node = &cursor.node;
+        let closed =
+            self.open.drain(..).map(|(fired, stored)| Closed { fired, stored, node: node.clone() });
+        self.closed.extend(closed);
+    }
+
+    /// Forgets what was told long ago.
+    pub(crate) fn forget(&mut self) {
+        let since = self.closed.back().map_or(0, |newest| newest.stored - REMEMBERED_MILLIS);
+        let fresh = self.closed.len() - self.closed.partition_point(|one| one.stored < since);
+        self.closed.drain(..self.closed.len() - fresh.min(REMEMBERED_MAX));
+    }
+
+    /// Tells of all of them.
+    pub(crate) fn tell(&mut self, spans: &Spans, prefix: &Prefix, partition: Partition) {
+        let closed = std::mem::take(&mut self.closed);
+        if closed.is_empty() {
+            return;
+        }
+        let prefix = prefix.clone();
+        spans.record(closed.len(), move || {
+            let spans = closed.iter().filter_map(|Closed { fired, stored, node }| {
+                let stored = Moment::from_millis(*stored);
+                StoredFire { fired, stored, partition, node, prefix: &prefix }.span()
+            });
+            spans.collect()
+        });
+    }
+}
