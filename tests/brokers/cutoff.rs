@@ -6,8 +6,6 @@
 //!   t1, e1 ──► n2
 //! ```
 
-#![expect(clippy::print_stdout, reason = "the measured times are the point of these tests")]
-
 use std::path::Path;
 use std::time::Duration;
 

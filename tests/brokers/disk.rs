@@ -9,7 +9,6 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
 use cronstream_server::{Cluster, Member, Server, ServerConfig};
 use cronstream_tests::client::Client;
-use cronstream_tests::exclusive::Exclusive;
 use cronstream_tests::jetstream::StoreAnswer;
 use cronstream_tests::nats::Nats;
 use cronstream_tests::world::{Brokers, Running, Setup, World, now};
@@ -105,7 +104,6 @@ async fn send(world: &World) -> Result<Vec<(u64, String)>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing_acknowledged_and_the_guide_leads_out_of_it() -> Result<()> {
     let Some(disk) = small_disk()? else { return Ok(()) };
-    let _turn = Exclusive::acquire().await?;
     let (binary, log) = (cronstream_server::ensure(&mut |_| {}).await?, tempfile::tempdir()?);
     let server = Server::start(&binary, config(&disk.path().join("nats"), &log, "nats")).await?;
     let brokers = Running::One(Box::new(server));
@@ -161,7 +159,6 @@ async fn three(disk: &SmallDisk, others: &TempDir) -> Result<Cluster> {
 async fn one_full_disk_of_three_costs_an_election_and_a_restart_brings_the_broker_back()
 -> Result<()> {
     let Some(disk) = small_disk()? else { return Ok(()) };
-    let _turn = Exclusive::acquire().await?;
     let others = tempfile::tempdir()?;
     let brokers = Running::Three(three(&disk, &others).await?);
     World::with_brokers(Setup::new(Brokers::Three), brokers, async |world| {

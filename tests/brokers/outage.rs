@@ -1,7 +1,5 @@
 //! NATS is away for half a minute under two hundred jobs: every slot of that time is decided when it is back.
 
-#![expect(clippy::print_stdout, reason = "the measured times are the point of these tests")]
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -14,7 +12,6 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
 use cronstream_tests::crew::fires;
-use cronstream_tests::exclusive::Exclusive;
 use cronstream_tests::jetstream::StoreAnswer;
 use cronstream_tests::nats::Nats;
 use cronstream_tests::record::Record;
@@ -71,7 +68,6 @@ fn last_late_fire(record: &Record, gone: Timestamp, back: Timestamp) -> Result<T
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_slot_of_an_outage_is_decided_by_the_leaders_that_were() -> Result<()> {
-    let _turn = Exclusive::acquire().await?;
     World::with(Setup::new(Brokers::One), async |world| {
         for ticker in ["t1", "t2"] {
             world.ticker(ticker, &[])?;

@@ -1,7 +1,5 @@
 //! One nats-server, restarted under everything, and connections that break again and again.
 
-#![expect(clippy::print_stdout, reason = "the measured times are the point of these tests")]
-
 use std::time::Duration;
 
 use anyhow::{Result, ensure};

@@ -1,7 +1,5 @@
 //! Three brokers are restarted one after the other, as an upgrade does it.
 
-#![expect(clippy::print_stdout, reason = "the measured times are the point of these tests")]
-
 use std::time::Duration;
 
 use anyhow::{Result, ensure};

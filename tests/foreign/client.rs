@@ -40,7 +40,6 @@ fn rejected(verdict: &Verdict) -> Result<Vec<&str>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
 async fn python_defines_triggers_and_hears_every_verdict() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let Some(python) = python(dir.path()).await? else {

@@ -4,12 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cronstream_schemas::definition::Overlap;
+use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{
-    Cause, Cursor, Fired, JobState, LogEvent, Place, RunEvent, Skipped, SkippedWhat, TriggerCause,
+    Cause, Cursor, FailureKind, Fired, JobState, LogEvent, Place, RunEvent, Skipped, SkippedWhat,
+    TriggerCause,
 };
-use cronstream_schemas::id::{Incarnation, Instance, RunId, ShardId};
+use cronstream_schemas::id::{Incarnation, Instance, Revision, RunId, ShardId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
@@ -130,7 +133,8 @@ impl Checker {
         match &fired.cause {
             Cause::Slot(slot) => {
                 self.must(fired.scheduled_at == *slot, || format!("{fired:?}"));
-                self.decide(at, fired, *slot, *slot, 1);
+                let whose = (&fired.job, fired.revision, fired.incarnation);
+                self.decide(at, whose, (*slot, *slot), 1);
             }
             Cause::Trigger(cause) => self.trigger(&fired.job, fired.incarnation, cause, true),
         }
@@ -188,8 +192,8 @@ impl Checker {
                 self.trigger(&skipped.job, skipped.incarnation, cause, false);
             }
             SkippedWhat::Slots { first, last, count: told } => {
-                let fired = (&skipped.job, skipped.revision, skipped.incarnation);
-                self.decide_range(at, fired, (*first, *last), *told);
+                let whose = (&skipped.job, skipped.revision, skipped.incarnation);
+                self.decide(at, whose, (*first, *last), *told);
             }
         }
     }
@@ -197,19 +201,7 @@ impl Checker {
     fn decide(
         &mut self,
         at: Timestamp,
-        fired: &Fired,
-        first: Timestamp,
-        last: Timestamp,
-        told: u64,
-    ) {
-        let whose = (&fired.job, fired.revision, fired.incarnation);
-        self.decide_range(at, whose, (first, last), told);
-    }
-
-    fn decide_range(
-        &mut self,
-        at: Timestamp,
-        (id, revision, life): (&JobId, cronstream_schemas::id::Revision, Incarnation),
+        (id, revision, life): (&JobId, Revision, Incarnation),
         (first, last): (Timestamp, Timestamp),
         told: u64,
     ) {
@@ -278,7 +270,7 @@ impl Checker {
         let last = shard.last.as_ref().map(|(_, _, event)| event.clone());
         let fault = fault(shard, message.at, last.as_ref(), &message.event);
         if let RunEvent::AttemptFailed(failed) = &message.event {
-            let asked = failed.retry_after.map_or(std::time::Duration::ZERO, |s| s.to_duration());
+            let asked = failed.retry_after.map_or(Duration::ZERO, Span::to_duration);
             let from = message.at.plus(asked + cronstream_core::retry::DELAY_MIN);
             shard.retry_from.insert(failed.place.fire_no, from);
         }
@@ -328,9 +320,7 @@ fn fault(
                 () => None,
             }
         }
-        RunEvent::Failed(failed)
-            if failed.failure.kind == cronstream_schemas::event::FailureKind::Crashed =>
-        {
+        RunEvent::Failed(failed) if failed.failure.kind == FailureKind::Crashed => {
             let crashed = matches!(last, Some(RunEvent::Started(_))) && before.attempt == max;
             (!crashed).then_some("no last attempt had crashed")
         }

@@ -5,22 +5,19 @@
 
 use std::sync::Arc;
 
-use cronstream_core::attempt::{self, Decision, Last, Refusal, Retry, TaskOutcome};
+use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{
-    AttemptFailed, Event, Executor as Identity, Failed, Failure, FailureKind, Fired, LogEvent,
-    Place, RunEvent,
+    AttemptFailed, Executor as Identity, Failed, Failure, FailureKind, Fired, LogEvent, Place,
+    RunEvent,
 };
 use cronstream_schemas::id::Instance;
 use cronstream_schemas::name::Name;
-use cronstream_schemas::subject::RunKey;
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::rng::mix;
 use crate::rule::Rule;
-use crate::store::RunItem;
-use crate::world::{Answer, Body, Move, Party, World, spend};
+use crate::world::{Move, World, spend};
 
 /// How a task ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,14 +55,14 @@ pub(crate) enum ExecutorMove {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Then {
+pub(crate) enum Then {
     Run,
     Acknowledge,
     GiveBack,
 }
 
 #[derive(Debug, Clone)]
-enum Phase {
+pub(crate) enum Phase {
     Pulled,
     Sending {
         event: Arc<RunEvent>,
@@ -86,20 +83,20 @@ enum Phase {
 }
 
 #[derive(Debug, Clone)]
-struct Delivery {
-    seq: u64,
-    fire: Arc<Fired>,
-    phase: Phase,
+pub(crate) struct Delivery {
+    pub(crate) seq: u64,
+    pub(crate) fire: Arc<Fired>,
+    pub(crate) phase: Phase,
 }
 
 /// An executor node.
 #[derive(Debug, Clone)]
 pub(crate) struct Executor {
-    me: Identity,
+    pub(crate) me: Identity,
     lives: u64,
     /// Whether it has ever had a delivery.
     used: bool,
-    held: Vec<Delivery>,
+    pub(crate) held: Vec<Delivery>,
 }
 
 impl Executor {
@@ -250,7 +247,7 @@ impl World {
         self.executors[n].held.push(Delivery { seq, fire, phase: Phase::Pulled });
     }
 
-    fn last(&self, fire: &Fired, stale: bool) -> Option<Last> {
+    pub(crate) fn last(&self, fire: &Fired, stale: bool) -> Option<Last> {
         let message = self.runs.last(fire.shard_id(), usize::from(stale), self.now)?;
         Some(Last { seq: message.seq, event: message.event.clone() })
     }
@@ -273,10 +270,10 @@ impl World {
                 self.executors[n].held.remove(at);
             }
             Decision::Start { place, expected_seq } => {
-                self.begin_send(n, at, attempt::started(place, me), expected_seq, Then::Run);
+                self.begin_send((n, at), attempt::started(place, me), expected_seq, Then::Run);
             }
             Decision::FailCrashed { event, expected_seq } => {
-                self.begin_send(n, at, event, expected_seq, Then::Acknowledge);
+                self.begin_send((n, at), event, expected_seq, Then::Acknowledge);
             }
         }
     }
@@ -309,159 +306,6 @@ impl World {
         }
     }
 
-    fn begin_send(&mut self, n: usize, at: usize, event: RunEvent, expected: u64, then: Then) {
-        let digest = xxh3_64(&event.encode());
-        let event = Arc::new(event);
-        let (request, alone, behind) = (None, false, 0);
-        self.executors[n].held[at].phase =
-            Phase::Sending { event, digest, expected, then, request, alone, behind };
-        if self.config.permits == 1 {
-            self.flush(n);
-        }
-    }
-
-    fn flush(&mut self, n: usize) {
-        let now = self.now;
-        self.executors[n].held.retain(|delivery| {
-            let starts =
-                matches!(delivery.phase, Phase::Sending { then: Then::Run, request: None, .. });
-            !(starts && now > delivery.fire.run_by) // Its end may have been written, and vanished.
-        });
-        let mut groups: Vec<Vec<usize>> = vec![Vec::new()];
-        for (at, delivery) in self.executors[n].held.iter().enumerate() {
-            if let Phase::Sending { request: None, alone, .. } = &delivery.phase {
-                let same = |other: &usize| {
-                    self.executors[n].held[*other].fire.shard_id() == delivery.fire.shard_id()
-                };
-                if *alone || groups[0].iter().any(same) {
-                    groups.push(vec![at]);
-                } else {
-                    groups[0].push(at);
-                }
-            }
-        }
-        for group in groups.into_iter().filter(|group| !group.is_empty()) {
-            let items = group.iter().filter_map(|at| self.item(n, *at)).collect();
-            let id = self.send(Party::Executor(n), Body::Runs(items));
-            for (count, at) in group.into_iter().rev().enumerate() {
-                let phase = &mut self.executors[n].held[at].phase;
-                if let Phase::Sending { request, behind, .. } = phase {
-                    *request = Some(id);
-                    *behind = count as u64;
-                }
-            }
-        }
-    }
-
-    fn item(&self, n: usize, at: usize) -> Option<RunItem> {
-        let delivery = &self.executors[n].held[at];
-        let Phase::Sending { event, expected, then, .. } = &delivery.phase else { return None };
-        let rule = match then {
-            Then::Run => Rule::StartedExpectation,
-            Then::Acknowledge | Then::GiveBack => Rule::OutcomeExpectation,
-        };
-        let fire = &delivery.fire;
-        Some(RunItem {
-            key: RunKey {
-                queue: fire.queue.clone(),
-                job: fire.job.clone(),
-                shard: fire.shard_id(),
-            },
-            event: Arc::clone(event),
-            expected: self.keeps(rule).then_some(*expected),
-            keep: fire.keep_until.since(self.now),
-        })
-    }
-
-    pub(crate) fn executor_hears(&mut self, n: usize, answer: Answer) {
-        let is_asked = |delivery: &Delivery| match &delivery.phase {
-            Phase::Sending { request, behind, .. } => {
-                (*request == Some(answer.request)).then_some(*behind)
-            }
-            Phase::Pulled | Phase::Running { .. } | Phase::Over => None,
-        };
-        let held = self.executors[n].held.iter().enumerate();
-        let group: Vec<_> = held.filter_map(|(at, d)| Some((at, is_asked(d)?))).collect();
-        let alone = group.len() == 1;
-        // From the last to the first, so that a delivery that is dropped moves none that is still to come.
-        for (at, behind) in group.into_iter().rev() {
-            match answer.result {
-                Ok(last_seq) => self.stands(n, at, last_seq - behind),
-                Err(_) if alone => self.refused(n, at, true),
-                Err(_) => self.send_again(n, at, self.keeps(Rule::RefusedGroupSplits)),
-            }
-        }
-    }
-
-    fn send_again(&mut self, n: usize, at: usize, by_itself: bool) {
-        if let Phase::Sending { request, alone, .. } = &mut self.executors[n].held[at].phase {
-            *request = None;
-            *alone = by_itself;
-        }
-        if self.config.permits == 1 {
-            self.flush(n);
-        }
-    }
-
-    /// My event stands under `seq`.
-    fn stands(&mut self, n: usize, at: usize, seq: u64) {
-        let acks_last = self.keeps(Rule::AckLast);
-        let delivery = &mut self.executors[n].held[at];
-        let Phase::Sending { event, then, .. } = &delivery.phase else { return };
-        match then {
-            Then::Run => {
-                let place = event.place();
-                delivery.phase = Phase::Running { place, token: seq };
-                let (shard, log_seq) = (delivery.fire.shard_id(), delivery.seq);
-                let instance = self.executors[n].me.instance;
-                self.checker.begin(seq, shard, instance);
-                if !acks_last {
-                    self.queue.acknowledge(log_seq);
-                }
-            }
-            Then::Acknowledge => delivery.phase = Phase::Over,
-            Then::GiveBack => {
-                let seq = delivery.seq;
-                self.executors[n].held.remove(at);
-                self.queue.redeliver(seq);
-            }
-        }
-    }
-
-    /// My event was refused, or its answer never came: the last event is read and decides.
-    fn refused(&mut self, n: usize, at: usize, by_store: bool) {
-        let delivery = &self.executors[n].held[at];
-        let fire = Arc::clone(&delivery.fire);
-        let Phase::Sending { event, expected, then, .. } = &delivery.phase else { return };
-        let (event, expected, then) = (Arc::clone(event), *expected, *then);
-        let last = self.last(&fire, false);
-        let mut refusal = attempt::after_refusal(&fire, &event, expected, last.as_ref());
-        if let (false, Some(last)) = (self.keeps(Rule::InstanceInComparison), &last) {
-            let same = event.kind() == last.event.kind() && event.place() == last.event.place();
-            if same {
-                refusal = Refusal::Won { seq: last.seq };
-            }
-        }
-        let rule = match then {
-            Then::Run => Rule::NoAckForAnothersStart,
-            Then::Acknowledge | Then::GiveBack => Rule::NoAckForAnothersOutcome,
-        };
-        if by_store && refusal == Refusal::Drop && !self.keeps(rule) {
-            refusal = Refusal::Ack;
-        }
-        match refusal {
-            Refusal::Won { seq } => self.stands(n, at, seq),
-            Refusal::Resend => self.send_again(n, at, false),
-            Refusal::Ack => self.executors[n].held[at].phase = Phase::Over,
-            Refusal::Again if then == Then::Run => {
-                self.executors[n].held[at].phase = Phase::Pulled;
-            }
-            Refusal::Again | Refusal::Drop => {
-                self.executors[n].held.remove(at);
-            }
-        }
-    }
-
     fn finish(&mut self, n: usize, at: usize, end: End) {
         let delivery = &self.executors[n].held[at];
         let Phase::Running { place, token } = delivery.phase else { return };
@@ -490,14 +334,14 @@ impl World {
                 output,
             });
         }
-        self.begin_send(n, at, event, token, Then::Acknowledge);
+        self.begin_send((n, at), event, token, Then::Acknowledge);
     }
 
     fn interrupt(&mut self, n: usize, at: usize) {
         let Phase::Running { place, token } = self.executors[n].held[at].phase else { return };
         spend(&mut self.left.interrupts);
         let event = attempt::interrupted(place, self.executors[n].me.clone());
-        self.begin_send(n, at, event, token, Then::GiveBack);
+        self.begin_send((n, at), event, token, Then::GiveBack);
     }
 
     fn beat(&mut self, n: usize, at: usize) {

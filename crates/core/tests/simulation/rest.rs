@@ -37,7 +37,7 @@ pub(crate) fn come_to_rest(world: &mut World) -> Result<(), String> {
     wait(world, Duration::from_secs(5))?;
     slots_are_decided(world)?;
     for n in 0..world.config.jobs.len() {
-        world.announce(Script::Plain(Verb::Delete, n));
+        world.announce(&Script::Plain(Verb::Delete, n));
     }
     for _ in 0..PATIENCE_SECS {
         wait(world, Duration::from_secs(1))?;
@@ -98,12 +98,10 @@ fn round(world: &mut World) -> Result<(), String> {
     while let Some(request) = world.answers.first().map(|answer| answer.request) {
         world.step(Move::LateAnswer(request))?;
     }
-    if !leads(world) {
-        if let Some(n) =
-            (0..world.tickers.len()).find(|n| world.tickers[*n].role == Role::Following)
-        {
-            world.step(Move::Ticker(n, TickerMove::TakeOver))?;
-        }
+    let is_free = |n: &usize| world.tickers[*n].role == Role::Following;
+    let next = (0..world.tickers.len()).find(is_free).filter(|_| !leads(world));
+    if let Some(n) = next {
+        world.step(Move::Ticker(n, TickerMove::TakeOver))?;
     }
     for n in 0..world.tickers.len() {
         let followed = [TickerMove::FollowLog, TickerMove::FollowRuns, TickerMove::FollowCommands];

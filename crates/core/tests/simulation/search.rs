@@ -44,7 +44,8 @@ impl Scope {
         match self {
             Self::Ticks => Left {
                 advances: 1,
-                takeovers: 3,
+                takeovers: 2,
+                lost_requests: 1,
                 lost_answers: 1,
                 early_timeouts: 1,
                 ..Left::default()

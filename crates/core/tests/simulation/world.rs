@@ -338,15 +338,15 @@ impl World {
     fn publish(&mut self) {
         if let Some(script) = self.config.script.get(self.published).cloned() {
             self.published += 1;
-            self.announce(script);
+            self.announce(&script);
         }
     }
 
     /// Publishes a command.
-    pub(crate) fn announce(&mut self, script: Script) {
+    pub(crate) fn announce(&mut self, script: &Script) {
         let config = Arc::clone(&self.config);
         let job = |n: usize| &config.jobs[n % config.jobs.len()];
-        let (verb, job, body) = match script {
+        let (verb, job, body) = match *script {
             Script::Define(n, body) => (Verb::Define, job(n), config.definitions[body].to_owned()),
             Script::Plain(verb, n) => (verb, job(n), String::new()),
             Script::Trigger(n, key) => {
@@ -362,7 +362,7 @@ impl World {
             },
             Script::Foreign => (Verb::Pause, job(0), String::new()),
         };
-        self.foreign.push(script == Script::Foreign);
+        self.foreign.push(*script == Script::Foreign);
         self.commands.push(Arc::new(PendingCommand {
             seq: self.commands.len() as u64 + 1,
             at: self.now,
