@@ -90,6 +90,23 @@ fn no_path_of_a_machine_and_no_registry_host_is_committed() {
     check("the tree names no machine path and no registry host", broken);
 }
 
+/// What users of other schedulers reported, each with its tests.
+const CASES: &str = "docs/internals/cases.md";
+
+#[test]
+fn every_test_that_the_cases_name_exists() {
+    let all: BTreeMap<String, String> = files().into_iter().collect();
+    let cases = all.get(CASES).expect("the cases are in the tree");
+    let named: Vec<(&str, &str)> =
+        cases.split('`').filter_map(|word| word.split_once(".rs::")).collect();
+    assert!(named.len() > 100, "{} tests are named", named.len());
+    let broken = named.iter().filter(|(file, test)| {
+        let declared = format!("fn {test}(");
+        !all.get(&format!("{file}.rs")).is_some_and(|text| text.contains(&declared))
+    });
+    check(CASES, broken.map(|(file, test)| format!("{file}.rs has no test {test}")));
+}
+
 /// The direct dependencies of each of our packages, without those of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());

@@ -22,8 +22,9 @@ use crate::state::{State, Trouble};
 
 /// Kept this much longer than promised, for clocks that differ.
 const TTL_MARGIN: Duration = Duration::from_secs(60);
-/// An append is given up this long after the run's hard end: the leader has ended the run meanwhile.
-const GIVE_UP_AFTER_END: Duration = Duration::from_secs(60);
+/// An append is given up this long after the run's hard end: the leader has ended the run meanwhile. It stays well below
+/// the shortest retention (60 s): once the terminal event has expired, nothing would refuse the append.
+const GIVE_UP_AFTER_END: Duration = Duration::from_secs(30);
 /// How often a last event is read that is older than one known already, before it counts as the last.
 const STALE_READS_MAX: u32 = 8;
 /// Between two tries of an append.

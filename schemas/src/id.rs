@@ -286,6 +286,20 @@ mod tests {
     }
 
     #[test]
+    fn numbers_beyond_32_and_53_bits_stay_themselves() {
+        for number in [(1 << 31) + 1, (1 << 32) + 1, (1 << 53) + 1, u64::MAX] {
+            let text = serde_json::to_string(&Revision(number)).unwrap();
+            assert_eq!(text, number.to_string());
+            assert_eq!(serde_json::from_str::<Revision>(&text).unwrap(), Revision(number));
+        }
+        let run = |seq| {
+            let (at, job) = (Timestamp::MIN, job("a/b"));
+            RunId::derive(at, &job, Incarnation(seq), RunSeed::Command(seq))
+        };
+        assert_ne!(run((1 << 32) + 1), run(1));
+    }
+
+    #[test]
     fn jobs_spread_over_all_partitions() {
         let mut counts = [0; 8];
         for n in 0..8_000 {

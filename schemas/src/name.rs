@@ -231,4 +231,12 @@ mod tests {
             assert!(text.parse::<JobId>().is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn a_name_of_digits_is_a_text_and_no_number() {
+        let names = ["2", "02", "2e0"].map(|text| Name::parse(text).unwrap());
+        assert_eq!(names.each_ref().map(Name::as_str), ["2", "02", "2e0"]);
+        assert!(serde_json::from_str::<Name>("2").is_err());
+        assert_eq!(serde_json::to_string(&names[0]).unwrap(), "\"2\"");
+    }
 }

@@ -162,6 +162,20 @@ mod tests {
     }
 
     #[test]
+    fn no_stream_takes_what_is_not_ours_or_loses_by_an_acknowledgement() {
+        for stream in streams(&names("acme"), 1) {
+            let config = &stream.config;
+            assert_eq!(config["retention"], "limits", "{}", stream.name);
+            assert_eq!(config["deny_delete"], true, "{}", stream.name);
+            let of_another = ["mirror", "sources", "republish"];
+            assert!(of_another.iter().all(|key| !config.contains_key(*key)), "{}", stream.name);
+            let subjects = config["subjects"].as_array().unwrap();
+            let ours = |subject: &Value| subject.as_str().unwrap().starts_with("acme.");
+            assert!(!subjects.is_empty() && subjects.iter().all(ours), "{subjects:?}");
+        }
+    }
+
+    #[test]
     fn a_lease_ttl_out_of_range_is_refused() {
         for millis in [0, 999, 60_001] {
             assert!(leases(&names("cron"), 1, Duration::from_millis(millis)).is_err(), "{millis}");

@@ -168,10 +168,16 @@ impl Fired {
         self.id().to_string()
     }
 
+    /// The place of its span, if its run is traced.
+    #[must_use]
+    pub fn traced(&self) -> Option<TraceContext> {
+        self.traceparent.parse().ok().filter(|context: &TraceContext| context.sampled)
+    }
+
     /// Whether its run is traced.
     #[must_use]
     pub fn is_traced(&self) -> bool {
-        self.traceparent.parse().is_ok_and(|context: TraceContext| context.sampled)
+        self.traced().is_some()
     }
 }
 

@@ -211,3 +211,39 @@ fn a_run_keeps_its_revision_through_edits_and_the_end_of_its_job() {
         "#,
     );
 }
+
+#[test]
+fn a_retry_of_an_old_life_is_no_run_of_the_new_one() {
+    check(
+        r#"
+        10:00:00 define a {"every":"1m"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 10:01:00
+        10:01:00
+            fired a 10:01:00 as r1.1 rev 1
+        10:01:01 start r1
+        10:01:02 fail r1 3m
+        10:01:10 delete a
+            deleted a after 10:01:10
+            -> accepted 1 next none
+        10:01:20 define a {"every":"1m"}
+            defined a rev 3 life 3 after 10:01:20 anchor 10:01:20
+            -> accepted 3 next 10:02:20
+        # The old life's run is live until it has a result.
+        10:02:20
+            skipped a 10:02:20 overlap rev 3
+        10:03:20
+            skipped a 10:03:20 overlap rev 3
+        10:04:04
+            fired a 10:01:00 as r1.2 rev 1
+        10:04:05 start r1
+        10:04:06 succeed r1
+        10:04:20
+            fired a 10:04:20 as r2.1 rev 3
+        10:04:21 start r2
+        10:04:22 succeed r2
+        10:05:20
+            fired a 10:05:20 as r3.1 rev 3
+        "#,
+    );
+}

@@ -17,5 +17,6 @@ mod misfires;
 mod overlap;
 mod runs;
 mod script;
+mod slots;
 mod triggers;
 mod world;

@@ -39,6 +39,40 @@ fn a_key_makes_one_run() {
 }
 
 #[test]
+fn a_key_holds_while_its_run_waits_runs_and_is_retried() {
+    check(
+        r#"
+        10:00:00 define a {"every":"1h"} "overlap":"allow"
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 11:00:00
+        10:00:01 trigger a {"key":"k"}
+            fired a trigger 2 key k as r1.1 rev 1
+            -> fired r1
+        10:00:02 start r1
+        10:00:03 trigger a {"key":"k"}
+            rejected 3 $.key duplicate of r1
+            -> rejected this key has already made a run
+        10:00:04 fail r1 30s
+        10:00:05 trigger a {"key":"k"}
+            rejected 4 $.key duplicate of r1
+            -> rejected this key has already made a run
+        10:00:06 takeover
+        10:00:35
+            fired a trigger 2 key k as r1.2 rev 1
+        10:00:36 trigger a {"key":"k"}
+            rejected 5 $.key duplicate of r1
+            -> rejected this key has already made a run
+        10:00:37 start r1
+        10:00:38 die r1
+            dead r1 after 2 attempts
+        10:00:39 trigger a {"key":"k"}
+            rejected 6 $.key duplicate of r1
+            -> rejected this key has already made a run
+        "#,
+    );
+}
+
+#[test]
 fn a_key_outlives_its_run_its_leader_and_an_edit_but_not_its_job() {
     check(
         r#"
