@@ -43,7 +43,8 @@ struct Closed {
 impl Fires {
     /// Takes a fire that was read in the log, with its broker timestamp.
     pub(crate) fn read(&mut self, fired: Fired, stored: i64) {
-        if fired.is_traced() {
+        // A batch holds fewer: what is too much is none of a leader's.
+        if fired.is_traced() && self.open.len() < REMEMBERED_MAX {
             // Its span does not tell them, and they may be long.
             self.open.push((Fired { params: Json::empty(), ..fired }, stored));
         }
@@ -78,5 +79,63 @@ impl Fires {
             });
             spans.collect()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use cronstream_schemas::event::{Decoded, Event as _, LogEvent};
+
+    fn golden<T>(text: &str, pick: impl FnOnce(LogEvent) -> Option<T>) -> T {
+        match LogEvent::decode(text.as_bytes()) {
+            Ok(Decoded::Known(event)) => pick(event).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fired() -> Fired {
+        let text = include_str!("../../schemas/golden/v1/log/fired.json");
+        golden(text, |event| if let LogEvent::Fired(fired) = event { Some(fired) } else { None })
+    }
+
+    fn cursor() -> Cursor {
+        let text = include_str!("../../schemas/golden/v1/log/cursor.json");
+        golden(text, |event| if let LogEvent::Cursor(it) = event { Some(it) } else { None })
+    }
+
+    #[test]
+    fn a_standby_remembers_the_last_seconds_and_no_more_than_its_bound() {
+        let mut fires = Fires::default();
+        for second in 0..20 {
+            fires.read(fired(), second * 1_000);
+            fires.close(&cursor());
+            fires.forget();
+        }
+        assert_eq!(fires.closed.len(), 6);
+        for _ in 0..2 * REMEMBERED_MAX {
+            fires.read(fired(), 20_000);
+        }
+        fires.close(&cursor());
+        fires.forget();
+        assert_eq!(fires.closed.len(), REMEMBERED_MAX);
+    }
+
+    #[test]
+    fn a_fire_is_told_once_its_batch_is_read_to_the_end_and_not_again() {
+        let (mut fires, (spans, _receiver)) = (Fires::default(), Spans::channel());
+        let mut tell = |fires: &mut Fires| {
+            fires.tell(&spans, &Prefix::default(), Partition(0));
+            fires.closed.len()
+        };
+        fires.read(fired(), 1_000);
+        assert_eq!((tell(&mut fires), fires.open.len()), (0, 1));
+        fires.close(&cursor());
+        assert_eq!((fires.open.len(), fires.closed.len()), (0, 1));
+        assert_eq!(tell(&mut fires), 0);
+        let untraced = fired().traceparent.replace("-01", "-00");
+        fires.read(Fired { traceparent: untraced, ..fired() }, 2_000);
+        assert_eq!(fires.open.len(), 0);
     }
 }

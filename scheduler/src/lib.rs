@@ -40,6 +40,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest a stopping node waits for its batches.
 pub const STOP_WITHIN: Duration = Duration::from_secs(3);
+/// How long a start rests that a broker without a leader has kept from its streams.
+const START_RETRY: Duration = Duration::from_millis(500);
 
 /// How a node is started.
 #[derive(Debug, Clone)]
@@ -122,12 +124,41 @@ pub enum Error {
 /// Runs a node until `stop` is cancelled; then gives up its partitions and returns.
 ///
 /// # Errors
-/// When it cannot start, or its name is taken. Trouble with a server that was there once is overcome.
+/// When it cannot start, or its name is taken. A broker that is electing a leader is waited for, and so is one that
+/// was there once.
 pub async fn run(bus: Bus, options: Options, stop: CancellationToken) -> Result<(), Error> {
     let (spans, receiver) = Spans::channel();
     let publisher = Publisher::start(bus.clone(), Service::Ticker, spans.clone(), receiver);
-    let node = node::Node::start(bus, options, spans, stop.clone()).await?;
-    let ended = node.run(stop).await;
+    let ended = match start(&bus, &options, &spans, &stop).await {
+        Ok(Some(node)) => node.run(stop).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
     publisher.stop().await;
     ended
+}
+
+/// Starts a node as soon as every stream has a leader; `None` when it is told to stop before.
+async fn start(
+    bus: &Bus,
+    options: &Options,
+    spans: &Spans,
+    stop: &CancellationToken,
+) -> Result<Option<node::Node>, Error> {
+    loop {
+        let started = node::Node::start(bus.clone(), options.clone(), spans.clone(), stop.clone());
+        let why = match Box::pin(started).await {
+            Ok(node) => return Ok(Some(node)),
+            Err(Error::Bus(
+                why @ (cronstream_bus::Error::Unavailable { .. }
+                | cronstream_bus::Error::TimedOut { .. }),
+            )) => why,
+            Err(error) => return Err(error),
+        };
+        tracing::warn!(%why, "cannot start yet");
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            () = tokio::time::sleep(START_RETRY) => {}
+        }
+    }
 }

@@ -67,15 +67,12 @@ fn last_late_fire(record: &Record, gone: Timestamp, back: Timestamp) -> Result<T
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_slot_of_an_outage_is_decided_by_the_leaders_that_were() -> Result<()> {
+async fn every_slot_of_an_outage_is_decided_by_the_leader_that_was() -> Result<()> {
     World::with(Setup::new(Brokers::One), async |world| {
-        for ticker in ["t1", "t2"] {
-            world.ticker(ticker, &[])?;
-        }
+        // Alone, so that nobody else may be back first and take the partitions over.
+        world.ticker("t1", &[])?;
         world.led().await?;
-        for ticker in ["t1", "t2"] {
-            ready(world, ticker).await?;
-        }
+        ready(world, "t1").await?;
         let jobs = define(world).await?;
         let before = epochs(world)?;
         let (begun, gone) = (now(), Instant::now());

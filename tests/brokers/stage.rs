@@ -26,8 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at what has no signal.
 const LOOK: Duration = Duration::from_millis(50);
 /// Every stream of the installation.
-const STREAMS: [&str; 5] =
-    ["CRON_COMMANDS", "CRON_LOG", "CRON_RUNS", "CRON_DEAD", "KV_CRON_LEASES"];
+const STREAMS: [&str; 6] =
+    ["CRON_COMMANDS", "CRON_LOG", "CRON_RUNS", "CRON_DEAD", "CRON_TRACES", "KV_CRON_LEASES"];
 /// The consumers of the recorder are named so.
 const OURS: &str = "tests-";
 

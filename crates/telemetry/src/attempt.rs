@@ -9,7 +9,7 @@ use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::trace::TraceContext;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-use crate::fire::about;
+use crate::fire::{about, named};
 use crate::moment::Moment;
 use crate::names;
 use crate::span::{Draft, Kind};
@@ -150,7 +150,7 @@ impl AttemptSpans<'_> {
     fn wait(&self, since: Moment) -> Span {
         let at = context("wait", self.fired, self.place);
         let span = Draft::new(names::QUEUE_WAIT, at, (since, self.started));
-        self.numbered(self.below_fire(span)).done()
+        self.numbered(named(self.below_fire(span), self.fired)).done()
     }
 
     fn attempt(&self) -> Span {
@@ -158,7 +158,7 @@ impl AttemptSpans<'_> {
         let at = context("attempt", fired, self.place);
         let span = Draft::new(names::ATTEMPT, at, (self.started, self.ended)).kind(Kind::Consumer);
         let mut span = self
-            .numbered(self.below_fire(span))
+            .numbered(about(self.below_fire(span), fired))
             .text(names::MESSAGING_SYSTEM, "nats")
             .text(names::MESSAGING_OPERATION_NAME, "process")
             .text(names::MESSAGING_OPERATION_TYPE, "process")
@@ -180,11 +180,14 @@ impl AttemptSpans<'_> {
                 .kind(kind.span_kind())
                 .child_of(context("attempt", self.fired, self.place).span)
                 .text(names::HANDLER_KIND, kind.as_str());
-        self.judged(self.numbered(about(span, self.fired))).done()
+        self.judged(self.numbered(named(span, self.fired))).done()
     }
 
     fn below_fire(&self, span: Draft) -> Draft {
-        about(span, self.fired).child_of(self.fired.run.span_id(&self.fired.span_name()))
+        match self.fired.traced() {
+            Some(fire) => span.child_of(fire.span),
+            None => span,
+        }
     }
 
     fn numbered(&self, span: Draft) -> Draft {

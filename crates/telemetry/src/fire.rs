@@ -33,10 +33,7 @@ impl StoredFire<'_> {
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         let fired = self.fired;
-        let at = fired.run.trace_context(&fired.span_name(), true);
-        if !fired.is_traced() {
-            return None;
-        }
+        let at = fired.traced()?;
         let first = fired.fire_no <= 1;
         let since = if first { fired.scheduled_at } else { fired.fired_at };
         let lateness = self.stored.nanos().saturating_sub(Moment::from(fired.scheduled_at).nanos());
@@ -73,15 +70,19 @@ const fn root(fired: &Fired) -> FireId {
 }
 
 /// What every span tells about its run.
+pub(crate) fn named(span: Draft, fired: &Fired) -> Draft {
+    span.text(names::JOB, fired.job.to_string()).number(names::FIRE_NO, fired.fire_no)
+}
+
+/// What those tell beside it that others lie below.
 pub(crate) fn about(span: Draft, fired: &Fired) -> Draft {
     let cause = match fired.cause {
         Cause::Slot(_) => "slot",
         Cause::Trigger(_) => "trigger",
     };
-    span.text(names::JOB, fired.job.to_string())
+    named(span, fired)
         .text(names::RUN, fired.run.to_string())
         .number(names::SHARD, fired.shard)
-        .number(names::FIRE_NO, fired.fire_no)
         .text(names::SLOT, fired.scheduled_at.to_string())
         .text(names::CAUSE, cause)
         .number(names::REVISION, fired.revision.0)
