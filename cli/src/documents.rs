@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use cronstream_schemas::json::Fields;
 use cronstream_schemas::name::JobId;
 use serde_json::value::RawValue;
 
+use crate::bounded;
 use crate::error::Error;
 use crate::yaml;
 
@@ -79,10 +79,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Error> {
     let mut files = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin()
-                .take(FILE_MAX_BYTES)
-                .read_to_string(&mut text)
+            let text = bounded::read_text(std::io::stdin(), FILE_MAX_BYTES)
                 .map_err(|source| Error::File { path: path.clone(), source })?;
             gathered.read_text("-", &text, text.trim_start().starts_with(['{', '[']));
         } else {
@@ -90,19 +87,12 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Error> {
         }
     }
     for file in &files {
-        let text = read_file(file).map_err(|source| Error::File { path: file.clone(), source })?;
+        let text = bounded::read_file(file, FILE_MAX_BYTES)
+            .map_err(|source| Error::File { path: file.clone(), source })?;
         let json = file.extension().is_some_and(|extension| extension == "json");
         gathered.read_text(&file.to_string_lossy(), &text, json);
     }
     gathered.finish()
-}
-
-fn read_file(path: &Path) -> std::io::Result<String> {
-    let size = std::fs::metadata(path)?.len();
-    if size > FILE_MAX_BYTES {
-        return Err(std::io::Error::other(format!("{size} bytes, at most {FILE_MAX_BYTES}")));
-    }
-    std::fs::read_to_string(path)
 }
 
 /// Adds a file, or the definition files below a folder in the order of their names.

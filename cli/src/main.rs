@@ -12,6 +12,7 @@ mod accounts;
 mod ailments;
 mod apply;
 mod args;
+mod bounded;
 mod cancel;
 mod cluster;
 mod connect;

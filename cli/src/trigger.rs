@@ -1,5 +1,6 @@
 //! `trigger`: run a job now.
 
+use std::path::Path;
 use std::time::Duration;
 
 use cronstream_schemas::command::{self, Command, Verb};
@@ -7,6 +8,7 @@ use cronstream_schemas::fault::Fault;
 use cronstream_schemas::json::{Json, OPAQUE_MAX_BYTES};
 
 use crate::args;
+use crate::bounded;
 use crate::error::Error;
 use crate::jobs;
 use crate::send::{Granted, Order, granted};
@@ -50,15 +52,8 @@ fn body(trigger: &args::Trigger) -> Result<Vec<u8>, Error> {
 fn read_params(text: &str) -> Result<Json, Error> {
     let text = match text.strip_prefix('@') {
         None => text.to_owned(),
-        Some(path) => {
-            let unreadable = |source| Error::File { path: path.into(), source };
-            let size = std::fs::metadata(path).map_err(unreadable)?.len();
-            if size > OPAQUE_MAX_BYTES as u64 {
-                let problem = format!("params of {size} bytes, at most {OPAQUE_MAX_BYTES}");
-                return Err(Error::Usage(format!("{path}: {problem}")));
-            }
-            std::fs::read_to_string(path).map_err(unreadable)?
-        }
+        Some(path) => bounded::read_file(Path::new(path), OPAQUE_MAX_BYTES as u64)
+            .map_err(|source| Error::File { path: path.into(), source })?,
     };
     Json::parse(text.trim()).map_err(|error| Error::Usage(format!("--params is not JSON: {error}")))
 }

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_fire_is_told_once_its_batch_is_read_to_the_end_and_not_again() {
         let (mut fires, (spans, _receiver)) = (Fires::default(), Spans::channel());
-        let mut tell = |fires: &mut Fires| {
+        let tell = |fires: &mut Fires| {
             fires.tell(&spans, &Prefix::default(), Partition(0));
             fires.closed.len()
         };

@@ -8,6 +8,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cronstream_bus::Bus;
@@ -85,12 +86,13 @@ pub fn check_tasks_file(path: &Path, prefix: &Prefix) -> Result<(), Error> {
 /// Reads a tasks file of an installation.
 pub(crate) fn read(path: &Path, prefix: &Prefix) -> Result<BTreeMap<Name, Task>, Error> {
     let unreadable = |source| Error::File { path: path.to_owned(), source };
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > FILE_MAX_BYTES {
-        let message = format!("it has {size} bytes, at most {FILE_MAX_BYTES} are read");
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let size = file.take(FILE_MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if size as u64 > FILE_MAX_BYTES {
+        let message = format!("it has more than {FILE_MAX_BYTES} bytes");
         return Err(unreadable(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message)));
     }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let path = std::path::absolute(path).map_err(unreadable)?;
     parse(&text, &path, prefix)
 }
