@@ -11,6 +11,7 @@ mod cluster;
 mod connection;
 mod follow;
 mod lease;
+mod logins;
 mod pull;
 mod server;
 mod service;
