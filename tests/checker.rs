@@ -420,6 +420,8 @@ fn a_slot_may_be_held_to_the_end_where_the_cluster_was_told_to_hold() {
             definition,
             slot: at(9),
             why: HeldReason::Hold,
+            due: None,
+            range: None,
         }),
     );
     let terms = Terms { through: at(9), ..terms() };

@@ -1,10 +1,12 @@
-//! `apply`: bring jobs to what files say.
+//! `apply`: bring jobs and calendars to what files say, the calendars first.
 //!
 //! Invariant: a job whose definition already says the same is left alone; a definition is published on the
 //! condition that the revision it was compared with is still in force.
 
 use cronstream_bus::Bus;
-use cronstream_core::definition::check;
+use cronstream_core::calendar::Calendars;
+use cronstream_core::definition::{check, unknown_calendars, warnings};
+use cronstream_core::plan::Plan;
 use cronstream_schemas::command::Verb;
 use cronstream_schemas::definition::{Draft, JobDefinition};
 use cronstream_schemas::event::JobState;
@@ -17,15 +19,17 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
 use crate::args;
-use crate::documents::{self, Document};
+use crate::documents::{self, Document, Kind};
 use crate::error::Error;
-use crate::jobs;
 use crate::output::{count, printable};
 use crate::send::Order;
 use crate::session::Session;
+use crate::{announce, calendar, calendars, jobs, words};
 
 /// Jobs that are compared and sent at the same time.
 const IN_FLIGHT: usize = 16;
+/// Slots that are told of a definition, as many as a verdict tells.
+const NEXT_SHOWN: usize = 3;
 
 /// What became of one job.
 #[derive(Debug, Serialize)]
@@ -35,8 +39,17 @@ struct Applied {
     outcome: Change,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<Revision>,
+    /// When it is due, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<Timestamp>,
+    /// What the definition does that its writer may not expect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Located>,
+    /// The words and the slots for people.
+    #[serde(skip)]
+    echo: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<Located>,
 }
@@ -44,7 +57,7 @@ struct Applied {
 /// What an apply does to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Change {
+pub(crate) enum Change {
     Created,
     Changed,
     Unchanged,
@@ -53,10 +66,21 @@ enum Change {
 
 /// A fault with the place in the file that it is about.
 #[derive(Debug, Serialize)]
-struct Located {
+pub(crate) struct Located {
     place: String,
     #[serde(flatten)]
     fault: Fault,
+}
+
+impl Located {
+    pub(crate) fn of(document: &Document, fault: Fault) -> Self {
+        Self { place: document.place_of(&fault.path).to_string(), fault }
+    }
+
+    /// The place and the fault, in a line.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.place, self.fault)
+    }
 }
 
 pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), Error> {
@@ -66,9 +90,13 @@ pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), 
     }
     let bus = &session.bus().await?;
     let total = documents.len();
-    let mut rejected = 0;
+    let (calendars, documents): (Vec<_>, Vec<_>) =
+        documents.into_iter().partition(|document| document.kind == Kind::Calendar);
+    // A dry run looks at jobs as if the calendars beside them were accepted.
+    let beside = calendar::of_documents(&calendars);
+    let mut rejected = calendar::apply_all(session, bus, calendars, apply.dry_run).await?;
     let mut results = stream::iter(documents)
-        .map(|document| one(session, bus, document, apply.dry_run))
+        .map(|document| one(session, bus, document, apply.dry_run.then_some(&beside)))
         .buffered(IN_FLIGHT);
     while let Some(applied) = results.try_next().await? {
         rejected += usize::from(applied.outcome == Change::Rejected);
@@ -83,12 +111,12 @@ pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), 
     }
 }
 
-/// Checks, compares and publishes one document.
+/// Checks and compares one document, and publishes it; a dry run, which has the calendars beside it, does not.
 async fn one(
     session: &Session,
     bus: &Bus,
     document: Document,
-    dry_run: bool,
+    dry_run: Option<&Calendars>,
 ) -> Result<Applied, Error> {
     let definition = match checked(&document) {
         Ok(definition) => definition,
@@ -100,9 +128,24 @@ async fn one(
         Some(state) if says_the_same(state, &definition) => Change::Unchanged,
         Some(_) => Change::Changed,
     };
-    let revision = found.map(|state| state.revision);
+    let revision = found.as_ref().map(|state| state.revision);
     let mut applied = Applied::new(&document, outcome, revision);
-    if dry_run || outcome == Change::Unchanged {
+    if outcome == Change::Unchanged {
+        return Ok(applied);
+    }
+    applied.words = Some(words::spoken(&document.job, &definition));
+    if let Some(beside) = dry_run {
+        // An interval that stays counts on from where it did.
+        let stays = |state: &JobState| {
+            let current = state.definition.as_ref().map(|current| &current.schedule);
+            current == Some(&definition.schedule)
+        };
+        let anchor = found.filter(stays).map_or_else(jobs::now, |state| state.anchor);
+        let mut known = calendars::of(bus, Some(&definition)).await?;
+        for calendar in beside.iter() {
+            known.apply(calendar);
+        }
+        applied.foresee(&document, &definition, anchor, &known);
         return Ok(applied);
     }
     let order = Order {
@@ -112,13 +155,18 @@ async fn one(
         expected: Some(revision.unwrap_or_default()),
     };
     match order.send(bus, session.timeout).await?.outcome {
-        Outcome::Accepted { revision, next } => {
+        Outcome::Accepted { revision, next, warnings } => {
             applied.revision = Some(revision);
-            applied.next = next;
+            applied.told(&document, &definition, next, warnings);
             Ok(applied)
         }
         Outcome::Rejected { faults, .. } => Ok(Applied::rejected(&document, faults)),
-        other @ (Outcome::Fired { .. } | Outcome::Skipped { .. } | Outcome::Cancelled { .. }) => {
+        other @ (Outcome::Fired { .. }
+        | Outcome::Skipped { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::Overridden { .. }
+        | Outcome::Backfilling { .. }
+        | Outcome::CalendarAccepted { .. }) => {
             let what = format!("the verdict on define {}", document.job);
             Err(Error::Unreadable { what, problem: format!("{other:?} answers no define") })
         }
@@ -127,7 +175,8 @@ async fn one(
 
 /// The definition that a document stands for.
 fn checked(document: &Document) -> Result<JobDefinition, Vec<Fault>> {
-    let definition = check(Draft::decode(document.body.as_bytes()));
+    let definition =
+        check(Draft::decode(document.body.as_bytes()), &document.job, &Calendars::default());
     if document.faults.is_empty() {
         return definition;
     }
@@ -172,15 +221,46 @@ impl Applied {
             place: document.place.to_string(),
             outcome,
             revision,
+            words: None,
             next: Vec::new(),
+            warnings: Vec::new(),
+            echo: String::new(),
             faults: Vec::new(),
         }
     }
 
+    /// Takes over what a verdict tells of an accepted definition.
+    fn told(
+        &mut self,
+        document: &Document,
+        definition: &JobDefinition,
+        next: Vec<Timestamp>,
+        warnings: Vec<Fault>,
+    ) {
+        self.echo = format!("\n{}", announce::echo(&document.job, definition, &next));
+        self.next = next;
+        self.warnings = warnings.into_iter().map(|fault| Located::of(document, fault)).collect();
+    }
+
+    /// Computes what a verdict would tell.
+    fn foresee(
+        &mut self,
+        document: &Document,
+        definition: &JobDefinition,
+        anchor: Timestamp,
+        known: &Calendars,
+    ) {
+        let now = jobs::now();
+        let Ok(plan) = Plan::compile(definition, &document.job, anchor, known) else { return };
+        let slots = std::iter::successors(plan.next(now), |slot| plan.next(*slot));
+        let next = slots.take(NEXT_SHOWN).collect();
+        self.told(document, definition, next, warnings(definition, &document.job, now));
+        let unknown = unknown_calendars(definition, known);
+        self.warnings.extend(unknown.into_iter().map(|fault| Located::of(document, fault)));
+    }
+
     fn rejected(document: &Document, faults: Vec<Fault>) -> Self {
-        let locate =
-            |fault: Fault| Located { place: document.place_of(&fault.path).to_string(), fault };
-        let faults = faults.into_iter().map(locate).collect();
+        let faults = faults.into_iter().map(|fault| Located::of(document, fault)).collect();
         Self { faults, ..Self::new(document, Change::Rejected, None) }
     }
 
@@ -188,34 +268,24 @@ impl Applied {
         let job = &self.job;
         let would = if dry_run { " (dry run)" } else { "" };
         let revision = self.revision.map(|revision| revision.0);
-        match (self.outcome, revision) {
-            (Change::Rejected, _) => {
-                let faults: String = self
-                    .faults
-                    .iter()
-                    .map(|at| format!("\n  {}: {}", at.place, printable(&at.fault.to_string())))
-                    .collect();
-                format!("rejected  {job}{would}{faults}")
-            }
+        let head = match (self.outcome, revision) {
+            (Change::Rejected, _) => format!("rejected  {job}{would}"),
             (Change::Unchanged, revision) => {
                 format!("unchanged {job}{would}, revision {}", revision.unwrap_or_default())
             }
             (Change::Created, None) => format!("created   {job}{would}"),
-            (Change::Created, Some(revision)) => {
-                format!("created   {job}, revision {revision}{}", self.describe_next())
-            }
+            (Change::Created, Some(revision)) => format!("created   {job}, revision {revision}"),
             (Change::Changed, revision) if dry_run => {
                 format!("changed   {job}{would}, now revision {}", revision.unwrap_or_default())
             }
             (Change::Changed, revision) => {
-                let revision = revision.unwrap_or_default();
-                format!("changed   {job}, revision {revision}{}", self.describe_next())
+                format!("changed   {job}, revision {}", revision.unwrap_or_default())
             }
-        }
-    }
-
-    fn describe_next(&self) -> String {
-        self.next.first().map(|next| format!(", next {next}")).unwrap_or_default()
+        };
+        let line = |what: &str, at: &Located| format!("\n  {what}{}", printable(&at.line()));
+        let faults: String = self.faults.iter().map(|at| line("", at)).collect();
+        let warnings: String = self.warnings.iter().map(|at| line("warning: ", at)).collect();
+        format!("{head}{}{faults}{warnings}", self.echo)
     }
 }
 

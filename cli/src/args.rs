@@ -1,14 +1,31 @@
 //! What can be typed: the verbs with their arguments, and the options that every verb takes.
 
+mod asking;
+mod explaining;
+mod importing;
+mod objects;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cronstream_core::schedule::Zone;
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::Prefix;
+use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
+
+pub(crate) use self::asking::{
+    Forecast, History, Lint, Reading, Rollback, Simulate, TzReport, zone,
+};
+pub(crate) use self::explaining::Explain;
+pub(crate) use self::importing::{Import, ImportFormat, ImportFrom};
+pub(crate) use self::objects::{
+    Backfill, Calendar, CalendarApply, CalendarDays, CalendarDelete, CalendarGet, CalendarList,
+    CalendarVerb, ShiftNext, SkipNext,
+};
 
 /// Event-sourced job scheduler on NATS JetStream.
 #[derive(Debug, Parser)]
@@ -103,7 +120,7 @@ pub(crate) enum Verb {
     Executor(Executor),
     /// Run a relay: hand the spans of runs on to a collector.
     Relay(Relay),
-    /// Define jobs from YAML or JSON files.
+    /// Define jobs and calendars from YAML or JSON files.
     Apply(Apply),
     /// Show a job.
     Get(Get),
@@ -119,12 +136,36 @@ pub(crate) enum Verb {
     Trigger(Trigger),
     /// End a run.
     Cancel(Cancel),
+    /// Let one slot of a job to come not fire.
+    SkipNext(SkipNext),
+    /// Let one slot of a job to come fire at another instant.
+    ShiftNext(ShiftNext),
+    /// Run past slots of a job again, each under the revision that was in force then.
+    Backfill(Backfill),
+    /// Define, show and delete named calendars.
+    Calendar(Calendar),
     /// List the newest runs.
     Runs(Runs),
     /// Show what happened to a run.
     Run(Run),
     /// Show when a job is due next.
     Next(Next),
+    /// Say why a job ran, ran late, did not run, or will run, at an instant.
+    Explain(Explain),
+    /// Write definitions from the schedules of cron, Kubernetes or Quartz.
+    Import(Import),
+    /// Show the slots of an expression or a definition, without a broker.
+    Simulate(Simulate),
+    /// Look for faults and surprises in definitions or an expression, without a broker.
+    Lint(Lint),
+    /// Show how many slots are due in each minute to come, and where they collide.
+    Forecast(Forecast),
+    /// List the revisions of a job, and what each changed.
+    History(History),
+    /// Define a revision of a job again.
+    Rollback(Rollback),
+    /// List coming slots that differ between a job's recorded zone data and the present one.
+    TzReport(TzReport),
     /// Show partitions, leaders, lags and executors.
     Status,
     /// Look for what is wrong with the installation.
@@ -133,6 +174,8 @@ pub(crate) enum Verb {
     Release,
     /// List shards that failed for good.
     Dead(Dead),
+    /// Measure Cronstream beside raw JetStream, on brokers of its own.
+    Bench(crate::bench::Bench),
 }
 
 impl Verb {
@@ -154,13 +197,26 @@ impl Verb {
             Self::Resume(_) => "resume",
             Self::Trigger(_) => "trigger",
             Self::Cancel(_) => "cancel",
+            Self::SkipNext(_) => "skip-next",
+            Self::ShiftNext(_) => "shift-next",
+            Self::Backfill(_) => "backfill",
+            Self::Calendar(_) => "calendar",
             Self::Runs(_) => "runs",
             Self::Run(_) => "run",
             Self::Next(_) => "next",
+            Self::Explain(_) => "explain",
+            Self::Import(_) => "import",
+            Self::Simulate(_) => "simulate",
+            Self::Lint(_) => "lint",
+            Self::Forecast(_) => "forecast",
+            Self::History(_) => "history",
+            Self::Rollback(_) => "rollback",
+            Self::TzReport(_) => "tz-report",
             Self::Status => "status",
             Self::Doctor => "doctor",
             Self::Release => "release",
             Self::Dead(_) => "dead",
+            Self::Bench(_) => "bench",
         }
     }
 }
@@ -319,6 +375,9 @@ pub(crate) struct Get {
     /// Print the document that `apply` takes: the job and its definition, as one line of JSON.
     #[arg(long)]
     pub(crate) definition: bool,
+    /// Show the revision that was in force at this instant.
+    #[arg(long, value_name = "INSTANT")]
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// A job that is deleted.
@@ -408,6 +467,9 @@ pub(crate) struct Next {
     #[arg(short, long = "number", default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) number: u32,
+    /// Your time zone; that of this machine has no say.
+    #[arg(long, value_name = "ZONE", value_parser = zone, default_value = "UTC")]
+    pub(crate) zone: Zone,
 }
 
 /// Arguments of `dead`.

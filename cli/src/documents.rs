@@ -1,6 +1,6 @@
-//! Files of job definitions: what `apply` reads.
+//! Files of definitions of jobs and calendars: what `apply` reads.
 //!
-//! Invariant: after reading, each job stands once, with the place it came from; the body of a document is the
+//! Invariant: after reading, each job and each calendar stands once, with the place it came from; the body of a document is the
 //! JSON that will be published, in a JSON file bit for bit.
 
 use std::collections::HashMap;
@@ -39,14 +39,34 @@ impl fmt::Display for Place {
     }
 }
 
-/// A job's definition as it stands in a file.
+/// What a document defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A job: it has the field `job`.
+    Job,
+    /// A calendar: it has the field `calendar`.
+    Calendar,
+}
+
+impl Kind {
+    const fn field(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Calendar => "calendar",
+        }
+    }
+}
+
+/// A definition as it stands in a file.
 #[derive(Debug)]
 pub(crate) struct Document {
+    /// What it defines.
+    pub(crate) kind: Kind,
     /// Where it begins.
     pub(crate) place: Place,
-    /// Its job.
+    /// Its job, or its calendar.
     pub(crate) job: JobId,
-    /// The definition without the field `job`.
+    /// The definition without the field that names it.
     pub(crate) body: String,
     /// What is wrong with its values beside what the definition's own rules say.
     pub(crate) faults: Vec<Fault>,
@@ -126,7 +146,7 @@ fn find_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(),
 #[derive(Default)]
 struct Gathered {
     documents: Vec<Document>,
-    places: HashMap<JobId, Place>,
+    places: HashMap<(Kind, JobId), Place>,
     problems: Vec<String>,
 }
 
@@ -151,29 +171,37 @@ impl Gathered {
     fn add(&mut self, file: &Arc<str>, raw: Raw) {
         let place = |line| Place { file: Arc::clone(file), line };
         let start = place(raw.line);
-        let mut jobs = raw.fields.iter().filter(|(name, _)| name == "job");
-        let job = match (jobs.next(), jobs.next()) {
-            (Some((_, job)), None) => read_job(job),
-            (Some(_), Some(_)) => Err("`job` stands twice".to_owned()),
+        let is_calendar = raw.fields.iter().any(|(name, _)| name == Kind::Calendar.field());
+        let kind = if is_calendar { Kind::Calendar } else { Kind::Job };
+        let field = kind.field();
+        let mut names = raw.fields.iter().filter(|(name, _)| name == field);
+        let both = is_calendar && raw.fields.iter().any(|(name, _)| name == Kind::Job.field());
+        let job = match (names.next(), names.next()) {
+            _ if both => Err("both `job` and `calendar`: a document is one of them".to_owned()),
+            (Some((_, job)), None) => read_name(field, job),
+            (Some(_), Some(_)) => Err(format!("`{field}` stands twice")),
             (None, _) => Err("`job` is missing, such as `job: billing/nightly`".to_owned()),
         };
         let job = match job {
             Ok(job) => job,
             Err(problem) => {
-                let at = place(raw.lines.get("$.job").copied().unwrap_or(raw.line));
+                let at = raw.lines.get(&format!("$.{field}")).copied();
+                let at = place(at.unwrap_or(raw.line));
                 return self.problems.push(format!("{at}: {problem}"));
             }
         };
-        if let Some(first) = self.places.get(&job) {
-            return self.problems.push(format!("{start}: job {job} stands already at {first}"));
+        let key = (kind, job.clone());
+        if let Some(first) = self.places.get(&key) {
+            return self.problems.push(format!("{start}: {field} {job} stands already at {first}"));
         }
-        self.places.insert(job.clone(), start.clone());
-        let fields = raw.fields.iter().filter(|(name, _)| name != "job");
+        self.places.insert(key, start.clone());
+        let fields = raw.fields.iter().filter(|(name, _)| name != field);
         let fields: Vec<String> = fields
             .map(|(name, json)| format!("{}:{json}", serde_json::Value::from(name.as_str())))
             .collect();
         let body = format!("{{{}}}", fields.join(","));
         self.documents.push(Document {
+            kind,
             place: start,
             job,
             body,
@@ -191,9 +219,9 @@ impl Gathered {
     }
 }
 
-fn read_job(json: &str) -> Result<JobId, String> {
+fn read_name(field: &str, json: &str) -> Result<JobId, String> {
     let text: String = serde_json::from_str(json)
-        .map_err(|_| format!("job {json} is not a text such as `billing/nightly`"))?;
+        .map_err(|_| format!("{field} {json} is not a text such as `billing/nightly`"))?;
     text.parse::<JobId>().map_err(|error| error.to_string())
 }
 
@@ -232,7 +260,11 @@ fn read_json(text: &str) -> Result<Vec<Raw>, (usize, String)> {
 fn read_object(text: &str, object: &RawValue) -> Result<Raw, (usize, String)> {
     let line = line_of(text, object);
     let fields: Fields<'_> = serde_json::from_str(object.get()).map_err(|_| {
-        (line, "a document is an object with `job` and the fields of a definition".to_owned())
+        (
+            line,
+            "a document is an object with `job` or `calendar` and the fields of its definition"
+                .to_owned(),
+        )
     })?;
     let lines = fields.0.iter().map(|(name, value)| (format!("$.{name}"), line_of(text, value)));
     let lines = lines.collect();
@@ -284,6 +316,27 @@ mod tests {
         let text = format!("job: a/x\n{DEFINITION}");
         let error = gather(&[("f.yaml", &text), ("g.yml", &format!("---\n{text}"))]).unwrap_err();
         assert_eq!(error, "g.yml:2: job a/x stands already at f.yaml:1");
+    }
+
+    #[test]
+    fn a_calendar_stands_beside_a_job_of_the_same_name() {
+        let text = format!("job: a/x\n{DEFINITION}---\ncalendar: a/x\nexclude: [{{easter: 0}}]\n");
+        let documents = gather(&[("f.yaml", &text)]).unwrap();
+        let kinds: Vec<_> = documents.iter().map(|document| document.kind).collect();
+        assert_eq!(kinds, [Kind::Job, Kind::Calendar]);
+        assert_eq!(documents[1].body, r#"{"exclude":[{"easter":0}]}"#);
+        let error = gather(&[(
+            "f.yaml",
+            "calendar: a/x\n---\ncalendar: a/x\n---\njob: a/y\ncalendar: a/y\n",
+        )]);
+        let error = error.unwrap_err();
+        assert_eq!(
+            error.lines().collect::<Vec<_>>(),
+            [
+                "f.yaml:3: calendar a/x stands already at f.yaml:1",
+                "f.yaml:6: both `job` and `calendar`: a document is one of them"
+            ]
+        );
     }
 
     #[test]

@@ -10,8 +10,10 @@ use std::process::ExitCode;
 use cronstream_bus::Error as BusError;
 use cronstream_executor::Error as ExecutorError;
 use cronstream_scheduler::Error as TickerError;
-use cronstream_schemas::id::RunId;
+use cronstream_schemas::calendar::CalendarId;
+use cronstream_schemas::id::{Revision, RunId};
 use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
 use cronstream_server::Error as ServerError;
 use cronstream_telemetry::RelayError;
 
@@ -26,6 +28,15 @@ pub(crate) enum Error {
     /// A file named by the arguments cannot be read.
     #[error("cannot read {path}")]
     File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file named by the arguments is there already, or cannot be written.
+    #[error("cannot write {path}")]
+    Unwritable {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -57,6 +68,9 @@ pub(crate) enum Error {
     /// No job of that name.
     #[error("job {0} does not exist")]
     NoJob(JobId),
+    /// No calendar of that name.
+    #[error("calendar {0} does not exist")]
+    NoCalendar(CalendarId),
     /// No trace of that run.
     #[error("run {0} is not known: no event of it is kept")]
     NoRun(RunId),
@@ -132,9 +146,53 @@ pub(crate) enum Error {
         /// Where to look for the reason.
         look: String,
     },
+    /// No such revision of a job is kept.
+    #[error("revision {} of {job} is not known: it is none, or is no longer kept", revision.0)]
+    NoRevision {
+        /// The job.
+        job: JobId,
+        /// The revision.
+        revision: Revision,
+    },
+    /// No revision of a job is known to have been in force at an instant.
+    #[error("no revision of {job} is known to have been in force at {at}{}", since(*oldest))]
+    NoRevisionAt {
+        /// The job.
+        job: JobId,
+        /// The instant.
+        at: Timestamp,
+        /// Since when the oldest one that is kept was in force.
+        oldest: Option<Timestamp>,
+    },
+    /// `lint` found nothing but warnings; they are already printed.
+    #[error("{}", count(*.0, "warning"))]
+    Warned(u64),
+    /// `lint` found faults; they are already printed.
+    #[error("{}, {}", count(*faults, "fault"), count(*warnings, "warning"))]
+    Faulty {
+        /// How many faults.
+        faults: u64,
+        /// How many warnings.
+        warnings: u64,
+    },
+    /// Vectors disagree with the calendar; they are already printed.
+    #[error("{disagree} of {} disagree", count(*of, "vector"))]
+    Disagrees {
+        /// How many.
+        disagree: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// A measurement of `bench` could not be made.
+    #[error("cannot measure: {0}")]
+    Measurement(String),
     /// The terminal, standard output or the runtime failed.
     #[error("input or output failed")]
     Output(#[from] std::io::Error),
+}
+
+fn since(oldest: Option<Timestamp>) -> String {
+    oldest.map(|oldest| format!("; the oldest that is kept is since {oldest}")).unwrap_or_default()
 }
 
 /// The exit codes of `docs/reference/cli.md`.
@@ -174,12 +232,14 @@ impl Error {
         match self {
             Self::Usage(_) => ("usage", Exit::Usage),
             Self::File { .. } => ("file-unreadable", Exit::Usage),
+            Self::Unwritable { .. } => ("file-unwritable", Exit::Failed),
             Self::Documents(_) => ("documents-unreadable", Exit::Usage),
             Self::NotAsked(_) => ("not-a-terminal", Exit::Usage),
             Self::Declined => ("declined", Exit::Failed),
             Self::Rejected(_) => ("rejected", Exit::Rejected),
             Self::Indeterminate { .. } => ("indeterminate", Exit::Indeterminate),
             Self::NoJob(_) => ("no-such-job", Exit::NotFound),
+            Self::NoCalendar(_) => ("no-such-calendar", Exit::NotFound),
             Self::NoRun(_) => ("no-such-run", Exit::NotFound),
             Self::OtherPartitions { .. } => ("other-partitions", Exit::NotInitialised),
             Self::Unreadable { .. } => ("unreadable", Exit::Failed),
@@ -194,6 +254,13 @@ impl Error {
             Self::Server(error) => class_of_server(error),
             Self::Unfit(_) => ("server-unsupported", Exit::NotInitialised),
             Self::Ended { .. } => ("process-ended", Exit::Failed),
+            Self::NoRevision { .. } | Self::NoRevisionAt { .. } => {
+                ("no-such-revision", Exit::NotFound)
+            }
+            Self::Warned(_) => ("lint-warnings", Exit::Failed),
+            Self::Faulty { .. } => ("lint-faults", Exit::Usage),
+            Self::Disagrees { .. } => ("vectors-disagree", Exit::Failed),
+            Self::Measurement(_) => ("not-measured", Exit::Failed),
             Self::Output(_) => ("output-failed", Exit::Failed),
         }
     }
@@ -203,7 +270,13 @@ impl Error {
         match self {
             Self::NotAsked(_) => return Some("add --yes".into()),
             Self::Indeterminate { look, .. } => return Some(look.clone()),
+            Self::NoCalendar(id) => {
+                return Some(format!("cronstream calendar list {}", id.namespace));
+            }
             Self::NoJob(job) => return Some(format!("cronstream list {}", job.namespace)),
+            Self::NoRevision { job, .. } | Self::NoRevisionAt { job, .. } => {
+                return Some(format!("cronstream history {job}"));
+            }
             Self::OtherPartitions { .. } => {
                 let hint =
                     "leave --partitions out, or make another installation beside it with --prefix";
@@ -217,6 +290,7 @@ impl Error {
             }
             Self::Usage(_)
             | Self::File { .. }
+            | Self::Unwritable { .. }
             | Self::Documents(_)
             | Self::Declined
             | Self::Rejected(_)
@@ -231,6 +305,10 @@ impl Error {
             | Self::Relay(_)
             | Self::Server(_)
             | Self::Ended { .. }
+            | Self::Measurement(_)
+            | Self::Warned(_)
+            | Self::Faulty { .. }
+            | Self::Disagrees { .. }
             | Self::Output(_) => {}
         }
         match self.class().0 {

@@ -33,6 +33,19 @@ pub(crate) async fn last_of_each(
     .await
 }
 
+/// Hands every matching message to `each`, in the order they were stored, until it breaks.
+///
+/// # Errors
+/// When the stream cannot be read, or is replaced meanwhile.
+pub(crate) async fn from_oldest(
+    bus: &Bus,
+    stream: &str,
+    filter: &str,
+    each: impl FnMut(&StoredMessage) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    read(bus, options(stream, filter, From::Oldest), each).await
+}
+
 /// Hands every matching message that was stored at or after `at` to `each`, until it breaks.
 ///
 /// # Errors

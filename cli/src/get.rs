@@ -1,7 +1,8 @@
 //! `get`: a job as it is in force.
 
-use cronstream_schemas::definition::JobDefinition;
-use cronstream_schemas::event::JobState;
+use cronstream_bus::Bus;
+use cronstream_schemas::definition::{JobDefinition, Schedule};
+use cronstream_schemas::event::{JobState, Override};
 use cronstream_schemas::id::{Incarnation, Revision};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
@@ -12,7 +13,7 @@ use crate::error::Error;
 use crate::jobs;
 use crate::output::fields;
 use crate::session::Session;
-use crate::words;
+use crate::{calendars, revisions, words};
 
 /// Slots that are shown.
 const NEXT_SHOWN: usize = 3;
@@ -27,16 +28,25 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<Timestamp>,
     next: &'a [Timestamp],
+    #[serde(skip_serializing_if = "<[Override]>::is_empty")]
+    overrides: &'a [Override],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tzdb: &'a Option<String>,
     definition: &'a Option<JobDefinition>,
 }
 
 pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Error> {
     let bus = session.bus().await?;
-    let state = jobs::require(&bus, &wanted.job).await?;
+    let state = match wanted.at {
+        Some(at) => in_force_at(session, &bus, &wanted.job, at).await?,
+        None => jobs::require(&bus, &wanted.job).await?,
+    };
     if wanted.definition {
         return Ok(session.out.text(&document(&state)?)?);
     }
-    let next = jobs::next_slots(&state, jobs::now(), NEXT_SHOWN);
+    let known = calendars::of(&bus, state.definition.as_ref()).await?;
+    let from = wanted.at.unwrap_or_else(jobs::now);
+    let next = jobs::next_slots(&state, &known, from, NEXT_SHOWN);
     let shown = Shown {
         job: &state.job,
         state: words::job_state(&state),
@@ -45,10 +55,41 @@ pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Err
         changed_at: state.at,
         paused: state.paused,
         next: &next,
+        overrides: &state.overrides,
+        tzdb: &state.tzdb,
         definition: &state.definition,
     };
     session.out.object(&shown, || describe(&state, &next))?;
     Ok(())
+}
+
+/// The revision that was in force at an instant, as the log recorded it; of pauses it tells nothing.
+async fn in_force_at(
+    session: &Session,
+    bus: &Bus,
+    job: &JobId,
+    at: Timestamp,
+) -> Result<JobState, Error> {
+    let current = jobs::find(bus, job).await?.ok_or_else(|| Error::NoJob(job.clone()))?;
+    let states = revisions::read(bus, job).await?;
+    let later = states.iter().position(|state| state.at > at).unwrap_or(states.len());
+    let found = later.checked_sub(1).map(|found| &states[found]);
+    let none =
+        || Error::NoRevisionAt { job: job.clone(), at, oldest: states.first().map(|it| it.at) };
+    let found = found.ok_or_else(none)?;
+    let ended = current.definition.is_none() && current.incarnation == found.incarnation;
+    if ended && current.at <= at {
+        return Err(none());
+    }
+    let replaced = states.get(later).filter(|next| next.incarnation != found.incarnation);
+    if let Some(next) = replaced {
+        session.out.talk(&format!(
+            "{job} was deleted some time before {}: this revision may have ended before {at}",
+            next.at
+        ));
+    }
+    session.out.talk(&format!("revision {} was in force at {at}", found.revision.0));
+    Ok(found.clone())
 }
 
 /// The job as `apply` reads it. Params are in it bit for bit.
@@ -74,6 +115,7 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
             ("title", definition.title.clone().unwrap_or_default()),
             ("labels", labels.join(" ")),
             ("schedule", words::schedule(definition)),
+            ("in words", in_words(&state.job, definition)),
             ("task", format!("{} on queue {}", definition.task, definition.queue)),
             ("params", definition.params.as_str().to_owned()),
             ("timeout", definition.timeout.to_string()),
@@ -85,8 +127,22 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
     }
     let next: Vec<_> = next.iter().map(ToString::to_string).collect();
     lines.push(("next", next.join(", ")));
+    let asked = state.overrides.iter().map(|asked| match asked.to {
+        None => format!("{} is skipped", asked.slot),
+        Some(to) => format!("{} is shifted to {to}", asked.slot),
+    });
+    lines.push(("asked", asked.collect::<Vec<_>>().join(", ")));
+    lines.push(("zone data", state.tzdb.clone().unwrap_or_default()));
     lines.retain(|(_, value)| !value.is_empty());
     fields(&lines)
+}
+
+/// A cron expression in words; what else there is reads in words already.
+fn in_words(job: &JobId, definition: &JobDefinition) -> String {
+    match &definition.schedule {
+        Schedule::Cron(_) => words::spoken(job, definition),
+        Schedule::Every(_) | Schedule::FixedDelay(_) | Schedule::At(_) => String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +164,8 @@ mod tests {
             anchor: at,
             effective_after: at,
             paused: None,
+            overrides: Vec::new(),
+            tzdb: None,
             command: 1,
             at,
         };

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use cronstream_bus::{Bus, Error as BusError, StoredMessage};
+use cronstream_core::calendar::Calendars;
 use cronstream_core::plan::Plan;
 use cronstream_schemas::event::{Decoded, Event as _, JobState, LogEvent};
 use cronstream_schemas::name::{JobId, Name};
@@ -79,10 +80,14 @@ fn decode(message: &StoredMessage) -> Result<JobState, String> {
             LogEvent::JobDefined(state)
             | LogEvent::JobPaused(state)
             | LogEvent::JobResumed(state)
+            | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state),
         ) => Ok(state),
         Decoded::Known(
             LogEvent::JobRevised(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_)
             | LogEvent::Fired(_)
             | LogEvent::Held(_)
             | LogEvent::HeldEnded(_)
@@ -98,16 +103,23 @@ fn decode(message: &StoredMessage) -> Result<JobState, String> {
 }
 
 /// The next slots after `after`, at most `count`; none for a job that is paused or deleted.
-pub(crate) fn next_slots(state: &JobState, after: Timestamp, count: usize) -> Vec<Timestamp> {
-    let Some(plan) = plan(state).filter(|_| state.paused.is_none()) else { return Vec::new() };
+pub(crate) fn next_slots(
+    state: &JobState,
+    calendars: &Calendars,
+    after: Timestamp,
+    count: usize,
+) -> Vec<Timestamp> {
+    let Some(plan) = plan(state, calendars).filter(|_| state.paused.is_none()) else {
+        return Vec::new();
+    };
     let first = plan.next(after.max(state.effective_after));
     std::iter::successors(first, |slot| plan.next(*slot)).take(count).collect()
 }
 
 /// The job's schedule, compiled; none for a deleted job, or one whose calendar a later version wrote.
-pub(crate) fn plan(state: &JobState) -> Option<Plan> {
+pub(crate) fn plan(state: &JobState, calendars: &Calendars) -> Option<Plan> {
     let definition = state.definition.as_ref()?;
-    Plan::compile(&definition.schedule, &definition.time_zone, state.anchor).ok()
+    Plan::compile(definition, &state.job, state.anchor, calendars).ok()
 }
 
 /// This machine's clock.

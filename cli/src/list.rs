@@ -1,5 +1,6 @@
 //! `list`: the jobs of a namespace, or all of them, read in one pass over the log's last states.
 
+use cronstream_core::calendar::Calendars;
 use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::Revision;
@@ -9,9 +10,8 @@ use serde::Serialize;
 
 use crate::args;
 use crate::error::Error;
-use crate::jobs;
 use crate::session::Session;
-use crate::words;
+use crate::{calendars, jobs, words};
 
 /// A job in a list: small, whatever its params are.
 #[derive(Debug, Serialize)]
@@ -38,8 +38,8 @@ struct Row {
 }
 
 impl Row {
-    fn new(state: JobState, now: Timestamp) -> Self {
-        let next = jobs::next_slots(&state, now, 1).first().copied();
+    fn new(state: JobState, known: &Calendars, now: Timestamp) -> Self {
+        let next = jobs::next_slots(&state, known, now, 1).first().copied();
         let word = words::job_state(&state);
         let JobState { job, revision, definition, .. } = state;
         let when = definition.as_ref().map(words::schedule).unwrap_or_default();
@@ -81,11 +81,12 @@ impl Row {
 
 pub(crate) async fn list(session: &Session, list: &args::List) -> Result<(), Error> {
     let bus = session.bus().await?;
+    let known = calendars::all(&bus).await?;
     let now = jobs::now();
     let mut rows = Vec::new();
     jobs::for_each(&bus, list.namespace.as_ref(), |state| {
         if list.deleted || state.definition.is_some() {
-            rows.push(Row::new(state, now));
+            rows.push(Row::new(state, &known, now));
         }
     })
     .await?;

@@ -3,6 +3,7 @@
 //! Invariant: libraries log errors alone, so that no address with a password comes out of one of them.
 
 use std::io::IsTerminal as _;
+use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 
@@ -11,7 +12,8 @@ use crate::args::{LogFormat, Verb};
 /// Long-running verbs say what they do; the others speak by their output and their error, which says what the
 /// bus met.
 fn directives(verb: &Verb, verbose: bool) -> &'static str {
-    let serves = matches!(verb, Verb::Ticker(_) | Verb::Executor(_) | Verb::Relay(_));
+    let serves =
+        matches!(verb, Verb::Ticker(_) | Verb::Executor(_) | Verb::Relay(_) | Verb::Bench(_));
     match (verbose, serves) {
         (true, _) => {
             "error,cronstream=debug,cronstream_bus=debug,cronstream_scheduler=debug,cronstream_executor=debug,\
@@ -28,6 +30,15 @@ fn directives(verb: &Verb, verbose: bool) -> &'static str {
 /// Installs the subscriber of this process.
 pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
     let filter = EnvFilter::new(directives(verb, verbose));
+    // The nodes that `bench` runs log as those of a cluster do, and its terminal shows figures.
+    if let (Verb::Bench(_), false, Ok(file)) = (verb, verbose, tempfile::tempfile()) {
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(Mutex::new(file))
+            .try_init()
+            .ok();
+        return;
+    }
     // A line that standard error does not take is lost. Telling so there panics in whoever logs: the reader of
     // a pipe that is gone would end tasks of a node, the one that waits for SIGTERM among them.
     let lines = tracing_subscriber::fmt()

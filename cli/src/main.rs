@@ -10,10 +10,17 @@
 
 mod accounts;
 mod ailments;
+mod announce;
 mod apply;
 mod args;
+mod backfill;
+mod bench;
 mod bounded;
+mod calendar;
+mod calendars;
 mod cancel;
+mod caret;
+mod clock_changes;
 mod cluster;
 mod connect;
 mod context;
@@ -24,31 +31,43 @@ mod doctor;
 mod documents;
 mod error;
 mod executor;
+mod explain;
 mod follow;
+mod forecast;
 mod get;
 mod history;
 mod host;
+mod import;
 mod init;
 mod jobs;
+mod lint;
 mod list;
 mod logging;
 mod metrics;
 mod next;
 mod number;
+mod offline;
 mod output;
+mod overriding;
 mod pause;
 mod relay;
 mod release;
 mod resume;
+mod revisions;
 mod rights;
+mod rollback;
 mod run;
 mod runs;
 mod send;
 mod session;
+mod simulate;
+mod slots;
 mod status;
 mod stop;
 mod ticker;
 mod trigger;
+mod tz_report;
+mod vectors;
 mod wait;
 mod words;
 mod yaml;
@@ -61,6 +80,11 @@ use clap::Parser as _;
 use crate::args::{Cli, Verb};
 use crate::error::{Error, Report};
 use crate::session::Session;
+
+/// A node makes and drops many small things on several threads, which is where the system's allocator spent a
+/// quarter of its time (`docs/operating/performance.md`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let Cli { global, verb } = Cli::parse();
@@ -104,12 +128,25 @@ async fn dispatch(session: &Session, verb: Verb) -> Result<(), Error> {
         Verb::Resume(job) => resume::resume(session, &job).await,
         Verb::Trigger(trigger) => trigger::trigger(session, &trigger).await,
         Verb::Cancel(cancel) => cancel::cancel(session, &cancel).await,
+        Verb::SkipNext(skip) => overriding::skip_next(session, &skip).await,
+        Verb::ShiftNext(shift) => overriding::shift_next(session, &shift).await,
+        Verb::Backfill(wanted) => backfill::backfill(session, &wanted).await,
+        Verb::Calendar(wanted) => calendar::calendar(session, &wanted).await,
         Verb::Runs(runs) => runs::runs(session, &runs).await,
         Verb::Run(run) => run::run(session, &run).await,
         Verb::Next(next) => next::next(session, &next).await,
+        Verb::Explain(wanted) => explain::explain(session, &wanted).await,
+        Verb::Import(wanted) => import::import(session, &wanted),
+        Verb::Simulate(simulate) => simulate::simulate(session, &simulate),
+        Verb::Lint(lint) => lint::lint(session, &lint),
+        Verb::Forecast(forecast) => forecast::forecast(session, &forecast).await,
+        Verb::History(history) => revisions::history(session, &history).await,
+        Verb::Rollback(rollback) => rollback::rollback(session, &rollback).await,
+        Verb::TzReport(report) => tz_report::tz_report(session, &report).await,
         Verb::Status => status::status(session).await,
         Verb::Doctor => doctor::doctor(session).await,
         Verb::Release => release::release(session).await,
         Verb::Dead(dead) => dead::dead(session, &dead).await,
+        Verb::Bench(bench) => bench::bench(session, &bench).await,
     }
 }

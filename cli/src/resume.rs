@@ -1,5 +1,6 @@
 //! `resume`: end a pause, and say what becomes of the slots that fell into it.
 
+use cronstream_core::calendar::Calendars;
 use cronstream_core::misfire;
 use cronstream_schemas::command::Verb;
 use cronstream_schemas::definition::Overlap;
@@ -9,16 +10,18 @@ use cronstream_schemas::verdict::Outcome;
 
 use crate::args;
 use crate::error::Error;
-use crate::jobs;
 use crate::output::count;
 use crate::send::{Order, granted};
 use crate::session::Session;
+use crate::{calendars, jobs};
 
 pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(), Error> {
     let job = &wanted.job;
     let bus = session.bus().await?;
     let before = jobs::if_readable(&bus, job).await?;
-    let forecast = before.as_ref().map(|before| announce(before, jobs::now()));
+    let definition = before.as_ref().and_then(|before| before.definition.as_ref());
+    let known = calendars::of(&bus, definition).await?;
+    let forecast = before.as_ref().map(|before| announce(before, &known, jobs::now()));
     if let Some(Some(forecast)) = &forecast {
         session.out.talk(forecast);
     }
@@ -30,6 +33,9 @@ pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(
             Outcome::Fired { .. }
             | Outcome::Skipped { .. }
             | Outcome::Cancelled { .. }
+            | Outcome::Overridden { .. }
+            | Outcome::Backfilling { .. }
+            | Outcome::CalendarAccepted { .. }
             | Outcome::Rejected { .. } => None,
         };
         let next = next.unwrap_or_default();
@@ -42,13 +48,14 @@ pub(crate) async fn resume(session: &Session, wanted: &args::OneJob) -> Result<(
 }
 
 /// What the misfire policy makes of a pause that ends now; none when the job is not paused.
-fn announce(state: &JobState, now: Timestamp) -> Option<String> {
+fn announce(state: &JobState, known: &Calendars, now: Timestamp) -> Option<String> {
     let (job, since) = (&state.job, state.paused?);
-    let Some(plan) = jobs::plan(state) else {
+    let Some(plan) = jobs::plan(state, known) else {
         return Some(format!("{job} is paused since {since}"));
     };
     let after = since.max(state.effective_after);
-    let owed = misfire::owed(&plan, after, now, now);
+    let misfire = state.definition.as_ref()?.misfire;
+    let owed = misfire::owed(&plan, &misfire, after, now, now);
     let skipped = owed.skipped.map_or(0, |range| range.count);
     let fell =
         |slots: u64| format!("{job}: {} fell into the pause (since {since})", count(slots, "slot"));
@@ -89,10 +96,19 @@ mod tests {
             job: "a/b".parse().unwrap(),
             revision: Revision(1),
             incarnation: Incarnation(1),
-            definition: Some(check(Draft::decode(body.as_bytes())).unwrap()),
+            definition: Some(
+                check(
+                    Draft::decode(body.as_bytes()),
+                    &"a/b".parse().unwrap(),
+                    &Calendars::default(),
+                )
+                .unwrap(),
+            ),
             anchor: since,
             effective_after: since,
             paused: Some(since),
+            overrides: Vec::new(),
+            tzdb: None,
             command: 2,
             at: since,
         }
@@ -115,11 +131,11 @@ mod tests {
                 "1 slot fell into the pause (since 2026-11-01T00:00:00.000Z); it is skipped",
             ),
         ] {
-            let text = announce(&paused(schedule, since), now).unwrap();
+            let text = announce(&paused(schedule, since), &Calendars::default(), now).unwrap();
             assert!(text.contains(says), "{text}");
         }
         let mut running = paused(r#"{"every":"5s"}"#, "2027-01-01T00:00:00Z");
         running.paused = None;
-        assert_eq!(announce(&running, now), None);
+        assert_eq!(announce(&running, &Calendars::default(), now), None);
     }
 }

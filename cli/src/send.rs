@@ -15,6 +15,7 @@ use cronstream_schemas::verdict::{Outcome, Verdict};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::Error;
+use crate::host;
 
 /// How long a command waits before it is sent again to a stream that has no leader now.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -63,6 +64,9 @@ impl Order {
         if let Some(revision) = self.expected {
             headers.push((header::EXPECTED_REVISION, revision.0.to_string()));
         }
+        if let Some(author) = author() {
+            headers.push((header::AUTHOR, author));
+        }
         if let Some(sender) = sender() {
             headers.push((header::TRACEPARENT, sender.to_string()));
         }
@@ -97,8 +101,9 @@ impl Order {
     fn indeterminate(&self, within: Duration, stored: Option<u64>) -> Error {
         let Self { verb, job, .. } = self;
         let look = match verb {
-            Verb::Trigger | Verb::Cancel => format!("cronstream runs {job}"),
-            Verb::Define | Verb::Delete | Verb::Pause | Verb::Resume => {
+            Verb::Trigger | Verb::Cancel | Verb::Backfill => format!("cronstream runs {job}"),
+            Verb::Calendar | Verb::CalendarDelete => format!("cronstream calendar get {job}"),
+            Verb::Define | Verb::Delete | Verb::Pause | Verb::Resume | Verb::Skip | Verb::Shift => {
                 format!("cronstream get {job}")
             }
         };
@@ -118,6 +123,18 @@ impl Order {
             look: format!("it may still be done, see `{look}`; {why}"),
         }
     }
+}
+
+/// The most characters of an author.
+const AUTHOR_MAX_CHARS: usize = 128;
+
+/// Who sends commands: what CRONSTREAM_AUTHOR says, else the user and the host.
+fn author() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let here = || Some(format!("{}@{}", variable("USER")?, host::node_name()));
+    let author = variable("CRONSTREAM_AUTHOR").or_else(here)?;
+    let printable = author.chars().filter(|c| c.is_ascii_graphic() || *c == ' ');
+    Some(printable.take(AUTHOR_MAX_CHARS).collect())
 }
 
 /// The span of whoever calls us, as programs hand it to each other.
@@ -140,7 +157,11 @@ pub(crate) enum Granted {
 /// [`Error::Rejected`] with every fault.
 pub(crate) fn granted(verdict: &Verdict, what: &str) -> Result<Granted, Error> {
     match &verdict.outcome {
-        Outcome::Accepted { .. } | Outcome::Cancelled { .. } => Ok(Granted::Done),
+        Outcome::Accepted { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::Overridden { .. }
+        | Outcome::Backfilling { .. }
+        | Outcome::CalendarAccepted { .. } => Ok(Granted::Done),
         Outcome::Fired { run } => Ok(Granted::Run(*run)),
         Outcome::Skipped { reason } => {
             let reason = crate::words::skip_reason(*reason);

@@ -1,9 +1,10 @@
 //! How the values of the contract read in a sentence or a column.
 
 use chrono::{FixedOffset, SecondsFormat};
-use cronstream_core::schedule::Zone;
-use cronstream_schemas::definition::{JobDefinition, Overlap, Schedule};
+use cronstream_core::schedule::{Rule, Seed, Zone, parse};
+use cronstream_schemas::definition::{Dialect, JobDefinition, Overlap, Schedule, When};
 use cronstream_schemas::event::{Cause, FailureKind, JobState, SkipReason};
+use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
 /// Whether a job fires.
@@ -20,7 +21,29 @@ pub(crate) fn schedule(definition: &JobDefinition) -> String {
     match &definition.schedule {
         Schedule::Cron(expression) => format!("{expression} ({})", definition.time_zone),
         Schedule::Every(interval) => format!("every {interval}"),
-        Schedule::At(at) => format!("at {at}"),
+        Schedule::FixedDelay(delay) => format!("{delay} after the end of the run before"),
+        Schedule::At(When::Instant(at)) => format!("at {at}"),
+        Schedule::At(When::Local(at)) => format!("at {at} ({})", definition.time_zone),
+    }
+}
+
+/// When a job is due, in a sentence: `at 02:30 on Monday to Friday (Europe/Berlin)`.
+pub(crate) fn spoken(job: &JobId, definition: &JobDefinition) -> String {
+    let Schedule::Cron(all) = &definition.schedule else { return schedule(definition) };
+    let each = all.as_slice().iter().map(|text| expression(job, definition.dialect, text));
+    format!("{} ({})", each.collect::<Vec<_>>().join("; and "), definition.time_zone)
+}
+
+/// A cron expression of a job in words; as it stands where it is none.
+fn expression(job: &JobId, dialect: Dialect, text: &str) -> String {
+    parse(text, dialect, Seed::of(job)).map_or_else(|_| text.to_owned(), |it| rule(&it.rule))
+}
+
+/// A rule in words.
+pub(crate) fn rule(rule: &Rule) -> String {
+    match rule {
+        Rule::Cron(cron) => cron.describe(),
+        Rule::Every(interval) => format!("every {interval}"),
     }
 }
 
@@ -39,6 +62,7 @@ pub(crate) const fn skip_reason(reason: SkipReason) -> &'static str {
         SkipReason::Overlap => "an earlier run is live (overlap policy)",
         SkipReason::Paused => "the job is paused",
         SkipReason::Deleted => "the job is deleted",
+        SkipReason::Requested => "it was asked to be skipped",
     }
 }
 
@@ -59,7 +83,13 @@ pub(crate) fn cause(cause: &Cause) -> String {
             Some(key) => format!("trigger {key:?}"),
             None => format!("trigger by command {}", trigger.command),
         },
+        Cause::Backfill(it) => format!("backfill of {} by command {}", it.slot, it.command),
     }
+}
+
+/// Which second of its minute an instant lies in, as `:07`.
+pub(crate) fn second_of(at: Timestamp) -> String {
+    format!(":{:02}", at.as_millis() / 1_000 % 60)
 }
 
 /// An instant on the clocks of a zone.

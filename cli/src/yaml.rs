@@ -66,8 +66,16 @@ impl From<ScanError> for Unreadable {
 /// # Errors
 /// At the first place that is no YAML, or where a document is no mapping.
 pub(crate) fn read(text: &str) -> Result<Vec<Mapping>, Unreadable> {
+    read_within(text, JSON_MAX_BYTES)
+}
+
+/// As [`read`], for documents of at most so many bytes as JSON.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_within(text: &str, bytes_max: usize) -> Result<Vec<Mapping>, Unreadable> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    documents(text).map_err(|mut error| {
+    documents(text, bytes_max).map_err(|mut error| {
         let line = text.lines().nth(error.line.saturating_sub(1)).unwrap_or_default();
         // In YAML `*` begins an alias, and a bare cron expression is none.
         if line.contains('*') {
@@ -77,7 +85,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Mapping>, Unreadable> {
     })
 }
 
-fn documents(text: &str) -> Result<Vec<Mapping>, Unreadable> {
+fn documents(text: &str, bytes_max: usize) -> Result<Vec<Mapping>, Unreadable> {
     let mut documents = Vec::new();
     let mut events = Parser::new_from_str(text).peekable();
     loop {
@@ -86,6 +94,7 @@ fn documents(text: &str) -> Result<Vec<Mapping>, Unreadable> {
             Event::StreamEnd => return Ok(documents),
             Event::DocumentStart(_) => {
                 let mut reader = Reader {
+                    bytes_max,
                     events: &mut events,
                     document: Mapping::default(),
                     anchors: HashMap::new(),
@@ -117,6 +126,7 @@ fn take<'a>(events: &mut Events<'a>) -> Result<(Event<'a>, Span), Unreadable> {
 }
 
 struct Reader<'e, 'a> {
+    bytes_max: usize,
     events: &'e mut Events<'a>,
     document: Mapping,
     anchors: HashMap<usize, String>,
@@ -230,10 +240,10 @@ impl Reader<'_, '_> {
             | Event::SequenceEnd
             | Event::MappingEnd => return Err(Unreadable::at(span, "a value is missing")),
         };
-        if json.len() > JSON_MAX_BYTES {
+        if json.len() > self.bytes_max {
             return Err(Unreadable::at(
                 span,
-                format!("grows beyond {JSON_MAX_BYTES} bytes of JSON"),
+                format!("grows beyond {} bytes of JSON", self.bytes_max),
             ));
         }
         if anchor > 0 {

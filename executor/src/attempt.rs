@@ -71,6 +71,15 @@ enum Settle {
     Nothing,
 }
 
+/// What an attempt is decided from.
+#[derive(Debug, Clone, Copy)]
+enum Basis<'a> {
+    /// The shard's last event, as it was read.
+    Read(Option<&'a Stored>),
+    /// That there is none. Compare-and-set decides, as it does behind a stale read.
+    Guess,
+}
+
 /// Why a task was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -99,6 +108,7 @@ pub(crate) async fn handle(
     let trace = Trace::new(&shared.spans, &shared.prefix, (&fire, kind), &delivery);
     let attempt = Attempt {
         shared: &shared,
+        delivered: delivery.delivered,
         asked_at,
         fire: &fire,
         subject: &subject,
@@ -119,6 +129,8 @@ pub(crate) async fn handle(
 
 struct Attempt<'a> {
     shared: &'a Arc<Shared>,
+    /// Which delivery of the fire this is, from 1.
+    delivered: u64,
     asked_at: Instant,
     fire: &'a Fired,
     subject: &'a str,
@@ -139,6 +151,11 @@ impl Attempt<'_> {
     }
 
     async fn run(&self, beat: &Beat) -> Settle {
+        if self.is_first()
+            && let Some(settle) = self.begin(Basis::Guess, beat).await
+        {
+            return settle;
+        }
         let mut read = self.read_last().await;
         for _ in 0..DECISIONS_MAX {
             let last = match read {
@@ -146,7 +163,7 @@ impl Attempt<'_> {
                 Some(Read::Unreadable) => return Settle::Nak(LEFT_TO_NEWER),
                 None => return Settle::Nak(UNREAD),
             };
-            match self.begin(last.as_ref(), beat).await {
+            match self.begin(Basis::Read(last.as_ref()), beat).await {
                 Some(settle) => return settle,
                 None => read = self.shared.store.last(self.subject).await.ok(),
             }
@@ -154,9 +171,23 @@ impl Attempt<'_> {
         Settle::Nak(UNREAD)
     }
 
-    /// Steps 1 and 2, then the rest; `None` when `last` was a stale read.
-    async fn begin(&self, stored: Option<&Stored>, beat: &Beat) -> Option<Settle> {
+    /// Whether nothing is stored of the shard, by all that is known without looking.
+    fn is_first(&self) -> bool {
+        let now = clock::now();
+        self.delivered == 1
+            && self.fire.fire_no == 1
+            && now <= self.fire.start_by
+            && now <= self.fire.run_by
+            && self.shared.store.trusts_first_deliveries()
+    }
+
+    /// Steps 1 and 2, then the rest; `None` when the basis was a stale read or a wrong guess.
+    async fn begin(&self, basis: Basis<'_>, beat: &Beat) -> Option<Settle> {
         let counters = &self.shared.state.counters;
+        let stored = match basis {
+            Basis::Read(stored) => stored,
+            Basis::Guess => None,
+        };
         let last = stored.map(|stored| &stored.last);
         if last.is_some_and(|last| self.may_be_running(last)) {
             return Some(Settle::Nothing);
@@ -189,6 +220,10 @@ impl Attempt<'_> {
                         self.trace.crashed(stored);
                         beat.watch_from(seq);
                         Some(self.work(self.trace.begin(place, seq, stored), beat).await)
+                    }
+                    Committed::Over | Committed::Stale if matches!(basis, Basis::Guess) => {
+                        self.shared.store.distrust_first_deliveries();
+                        None
                     }
                     Committed::Stale => None,
                     refused => Some(self.refused(refused)),

@@ -1,31 +1,42 @@
-//! Group commit: events of different shards leave in one atomic batch, for one flush of the broker's disk.
+//! Group commit: events of different shards leave together, for one flush of the broker's disk.
 //!
 //! ```text
-//!   attempts ──► queue ──► [ ≤ 500 events, ≤ 4 MiB, no subject twice ] ──► one batch out at a time
-//!                                                   refused: each one by itself
+//!   attempts ──► waiting ──► [ ≤ 1,000 events, ≤ 4 MiB, no subject twice ] ──► at most two groups out: a batch,
+//!                   └ at once where none is out, else when a group is worth it      or: each event by itself
 //! ```
+//!
+//! Where every write is flushed, a batch costs one flush instead of hundreds. Where none is, the staging of a batch
+//! costs more than it saves, and the same events leave together as single messages. Which of the two a broker does
+//! faster is measured while it works.
 //!
 //! Invariant: each event keeps its own expectation and gets its own answer, so what a batch holds beside it
 //! never decides what becomes of it.
 
-use std::collections::HashSet;
-use std::time::Duration;
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
-use cronstream_bus::{Append, AppendAnswer, Bus};
-use futures::{StreamExt, stream};
+use cronstream_bus::{Append, AppendAnswer, BATCH_MESSAGES, Bus};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, yield_now};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Events in a batch, at most.
-const BATCH_EVENTS: usize = 500;
+const BATCH_EVENTS: usize = BATCH_MESSAGES;
 /// Bytes in a batch, at most.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// How long an event waits for company.
-const GATHER: Duration = Duration::from_millis(1);
+/// Groups that are out at once: the broker stores one while the next is made. It takes 50 on a stream, of all
+/// executors together.
+const BATCHES_OUT: usize = 2;
+/// So many events are worth a group while another is out; fewer wait for its answer, and cost one batch less.
+const WORTH_ANOTHER: usize = BATCH_EVENTS / 2;
+/// So many events tell how fast a way is.
+const TELLING: usize = 64;
+/// One group in so many is stored the other way, and is no larger than to tell: it may be a hundred times slower.
+const TRY_OTHER: u32 = 128;
+/// How much the newest group counts in the time that an event takes.
+const NEWEST: f64 = 0.3;
 /// Events that wait for the batch before them.
-const QUEUE_EVENTS: usize = 4 * BATCH_EVENTS;
-/// Single appends in flight after a refused batch.
-const SINGLES_IN_FLIGHT: usize = 64;
+const QUEUE_EVENTS: usize = 2 * BATCH_EVENTS;
 /// What a message takes beside its body, about.
 const OVERHEAD_BYTES: usize = 512;
 
@@ -60,7 +71,7 @@ impl Journal {
     }
 }
 
-/// What is gathered for the next batch.
+/// What leaves in one batch.
 #[derive(Debug, Default)]
 struct Group {
     entries: Vec<Entry>,
@@ -83,48 +94,125 @@ impl Group {
         None
     }
 
-    /// Takes entries that are there until the group is full; gives back the one that is left over.
-    fn fill(&mut self, entries: &mut mpsc::Receiver<Entry>) -> Option<Entry> {
-        while let Ok(entry) = entries.try_recv() {
-            if let Some(entry) = self.push(entry) {
-                return Some(entry);
+    /// Takes entries from the front until the group is full, or has `most`.
+    fn take(waiting: &mut VecDeque<Entry>, most: usize) -> Self {
+        let mut group = Self::default();
+        while group.entries.len() < most
+            && let Some(entry) = waiting.pop_front()
+        {
+            if let Some(left_over) = group.push(entry) {
+                waiting.push_front(left_over);
+                break;
             }
         }
-        None
+        group
+    }
+}
+
+/// Whether another batch leaves now.
+const fn leaves(out: usize, waiting: usize) -> bool {
+    match out {
+        0 => waiting > 0,
+        some => some < BATCHES_OUT && waiting >= WORTH_ANOTHER,
+    }
+}
+
+/// How a group of events is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In one atomic batch.
+    Batch,
+    /// Each by itself, all of them at once.
+    Each,
+}
+
+/// Which way is the faster one here.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Seconds that an event takes in a batch, and by itself.
+    batch: Option<f64>,
+    each: Option<f64>,
+    chosen: u32,
+}
+
+impl Pace {
+    /// The way of the next group, and how many events it may have.
+    fn choose(&mut self, waiting: usize) -> (Way, usize) {
+        // Few events tell little of either way; a batch has the one flush.
+        if waiting < TELLING {
+            return (Way::Batch, BATCH_EVENTS);
+        }
+        self.chosen = self.chosen.wrapping_add(1);
+        let (Some(batch), Some(each)) = (self.batch, self.each) else {
+            return if self.batch.is_none() {
+                (Way::Batch, BATCH_EVENTS)
+            } else {
+                (Way::Each, TELLING)
+            };
+        };
+        let (faster, other) =
+            if batch <= each { (Way::Batch, Way::Each) } else { (Way::Each, Way::Batch) };
+        match self.chosen.is_multiple_of(TRY_OTHER) {
+            true => (other, TELLING),
+            false => (faster, BATCH_EVENTS),
+        }
+    }
+
+    /// Notes how long a group took that was large enough to tell.
+    fn note(&mut self, way: Way, events: usize, took: Duration) {
+        if events < TELLING {
+            return;
+        }
+        let now = took.as_secs_f64() / events as f64;
+        let known = match way {
+            Way::Batch => &mut self.batch,
+            Way::Each => &mut self.each,
+        };
+        *known = Some(known.map_or(now, |before| before + NEWEST * (now - before)));
     }
 }
 
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
-    let mut left_over = None;
-    // While a batch was out there was time enough to gather.
-    let mut idle = true;
+    let (mut waiting, mut out) = (VecDeque::new(), JoinSet::new());
+    let mut pace = Pace::default();
     loop {
-        let first = match left_over.take() {
-            Some(entry) => entry,
-            None => match entries.try_recv() {
-                Ok(entry) => entry,
-                Err(_) => {
-                    idle = true;
-                    let Some(entry) = entries.recv().await else { return };
-                    entry
-                }
+        tokio::select! {
+            Some(stored) = out.join_next() => if let Ok((way, events, took)) = stored {
+                pace.note(way, events, took);
             },
-        };
-        let mut group = Group::default();
-        left_over = group.push(first).or_else(|| group.fill(&mut entries));
-        if idle && left_over.is_none() {
-            tokio::time::sleep(GATHER).await;
-            left_over = group.fill(&mut entries);
+            entry = entries.recv(), if waiting.len() < QUEUE_EVENTS => match entry {
+                Some(entry) => waiting.push_back(entry),
+                // Nobody waits for an answer any more.
+                None => return,
+            },
         }
-        idle = false;
-        store(&bus, group.entries).await;
+        // Attempts begin and end in bursts: let those that are ready say what they have.
+        yield_now().await;
+        while waiting.len() < QUEUE_EVENTS
+            && let Ok(entry) = entries.try_recv()
+        {
+            waiting.push_back(entry);
+        }
+        while leaves(out.len(), waiting.len()) {
+            let (way, most) = pace.choose(waiting.len());
+            let (bus, group) = (bus.clone(), Group::take(&mut waiting, most));
+            let events = group.entries.len();
+            out.spawn(async move {
+                let began = Instant::now();
+                store(&bus, way, group.entries).await;
+                (way, events, began.elapsed())
+            });
+        }
     }
 }
 
-/// Stores a group whole, else each by itself.
-async fn store(bus: &Bus, entries: Vec<Entry>) {
+/// Stores a group whole, else each event by itself.
+async fn store(bus: &Bus, way: Way, entries: Vec<Entry>) {
     let (appends, answers): (Vec<_>, Vec<_>) =
         entries.into_iter().map(|entry| (entry.append, entry.answer)).unzip();
+    if way == Way::Each {
+        return one_by_one(bus, &appends, answers).await;
+    }
     let count = appends.len() as u64;
     let answer = match bus.append_batch(&appends).await {
         Ok(answer) => answer,
@@ -144,7 +232,7 @@ async fn store(bus: &Bus, entries: Vec<Entry>) {
         | AppendAnswer::Failed { .. }
             if count > 1 =>
         {
-            one_by_one(bus, appends, answers).await;
+            one_by_one(bus, &appends, answers).await;
         }
         answer @ (AppendAnswer::Conflict
         | AppendAnswer::Unknown
@@ -158,14 +246,10 @@ async fn store(bus: &Bus, entries: Vec<Entry>) {
     }
 }
 
-async fn one_by_one(bus: &Bus, appends: Vec<Append>, answers: Vec<oneshot::Sender<AppendAnswer>>) {
-    let singles = appends.into_iter().zip(answers);
-    stream::iter(singles)
-        .for_each_concurrent(SINGLES_IN_FLIGHT, async |(append, reply)| {
-            let answer = bus.append(&append).await.unwrap_or_else(|error| failed(&error));
-            reply.send(answer).ok();
-        })
-        .await;
+async fn one_by_one(bus: &Bus, appends: &[Append], replies: Vec<oneshot::Sender<AppendAnswer>>) {
+    for (answer, reply) in bus.append_each(appends).await.into_iter().zip(replies) {
+        reply.send(answer).ok();
+    }
 }
 
 fn failed(error: &cronstream_bus::Error) -> AppendAnswer {
@@ -186,6 +270,52 @@ mod tests {
             expected_last_seq: 0,
         };
         Entry { append, answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn the_first_event_waits_for_nothing_and_a_few_more_wait_for_its_answer() {
+        for (out, waiting, expected) in [
+            (0, 0, false),
+            (0, 1, true),
+            (1, 1, false),
+            (1, WORTH_ANOTHER - 1, false),
+            (1, WORTH_ANOTHER, true),
+            (BATCHES_OUT, QUEUE_EVENTS, false),
+        ] {
+            assert_eq!(leaves(out, waiting), expected, "{out} out, {waiting} waiting");
+        }
+    }
+
+    #[test]
+    fn the_faster_way_is_taken_and_the_other_one_tried_now_and_then() {
+        let (mut pace, took) = (Pace::default(), Duration::from_millis);
+        let (batch, each) = ((Way::Batch, BATCH_EVENTS), (Way::Each, BATCH_EVENTS));
+        assert_eq!(pace.choose(1), batch, "a few events tell nothing");
+        assert_eq!(pace.choose(100), batch);
+        pace.note(Way::Batch, 100, took(20));
+        assert_eq!(pace.choose(100), (Way::Each, TELLING));
+        pace.note(Way::Each, 100, took(10));
+        let taken: Vec<_> = (0..TRY_OTHER).map(|_| pace.choose(100)).collect();
+        assert_eq!(taken.iter().filter(|way| **way == (Way::Batch, TELLING)).count(), 1);
+        assert!(taken.iter().filter(|way| **way == each).count() > 100);
+        (0..20).for_each(|_| pace.note(Way::Each, 100, took(100)));
+        pace.note(Way::Batch, 1, took(100_000));
+        let taken: Vec<_> = (0..TRY_OTHER).map(|_| pace.choose(100)).collect();
+        assert_eq!(taken.iter().filter(|way| **way == (Way::Each, TELLING)).count(), 1);
+        assert!(taken.iter().filter(|way| **way == batch).count() > 100);
+    }
+
+    #[test]
+    fn what_finds_no_room_leaves_with_the_next_group_in_order() {
+        let mut waiting: VecDeque<Entry> = [1, 2, 1, 3].map(|subject| entry(subject, 1)).into();
+        let subjects = |group: Group| {
+            let last = |entry: &Entry| entry.append.subject.rsplit('.').nth(1).map(str::to_owned);
+            group.entries.iter().filter_map(last).collect::<Vec<_>>()
+        };
+        assert_eq!(subjects(Group::take(&mut waiting, 3)), ["1", "2"]);
+        assert_eq!(subjects(Group::take(&mut waiting, 1)), ["1"]);
+        assert_eq!(subjects(Group::take(&mut waiting, 9)), ["3"]);
+        assert!(waiting.is_empty());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! Every read is a direct get, which permissions narrow to a queue's own runs. Any replica answers it, perhaps with
 //! an older event; compare-and-set decides all the same: a stale answer costs another read or another append.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use cronstream_bus::{Append, AppendAnswer, Bus, StoredMessage, Ttl};
 use cronstream_core::attempt::{Last, Refusal, after_refusal};
@@ -27,6 +27,8 @@ const TTL_MARGIN: Duration = Duration::from_secs(60);
 const GIVE_UP_AFTER_END: Duration = Duration::from_secs(30);
 /// How often a last event is read that is older than one known already, before it counts as the last.
 const STALE_READS_MAX: u32 = 8;
+/// How long first deliveries are not trusted to be first, after one that was not.
+const DISTRUST: Duration = Duration::from_secs(10);
 /// Between two tries of an append.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -73,12 +75,26 @@ pub(crate) struct Store {
     state: Arc<State>,
     /// Cancelled when appends are no longer tried again.
     give_up: CancellationToken,
+    distrusted: Mutex<Option<Instant>>,
 }
 
 impl Store {
     pub(crate) fn new(bus: Bus, state: Arc<State>, give_up: CancellationToken) -> Self {
         let journal = Journal::start(bus.clone());
-        Self { bus, journal, state, give_up }
+        Self { bus, journal, state, give_up, distrusted: Mutex::new(None) }
+    }
+
+    /// Whether a shard's first delivery may be taken for one of which nothing is stored, without looking. It is, but
+    /// for a run that was ended before it began and a queue's consumer that was made anew; then the append is
+    /// refused, and whatever left in the same batch is stored one by one.
+    pub(crate) fn trusts_first_deliveries(&self) -> bool {
+        let distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        distrusted.is_none_or(|since| since.elapsed() > DISTRUST)
+    }
+
+    /// Notes that a first delivery was not the first.
+    pub(crate) fn distrust_first_deliveries(&self) {
+        *self.distrusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// The last event, perhaps a stale one.

@@ -24,10 +24,13 @@ use crate::state::Trouble;
 /// How long a pull waits for fires, and a stop for the last pull.
 const PULL: Duration = Duration::from_secs(2);
 /// Fires asked for at a time, at most.
-const PULL_FIRES: usize = if FETCH_MAX < 256 { FETCH_MAX } else { 256 };
+const PULL_FIRES: usize = FETCH_MAX;
 /// Fires asked for at a time, at most, while those that come are all unknown here: more than there is room for, so
 /// that a known one behind thousands of them is found soon. Those that turn out to be too many are handed back.
 const SCOUT_FIRES: usize = 64;
+/// Attempts end in bursts, with the batch that stores their outcomes: where there is no room, so much of it is waited
+/// for, or so long.
+const BURST: (usize, Duration) = (256, Duration::from_millis(1));
 /// Between two pulls that fail.
 const PULL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long a fire of a newer version stays away.
@@ -123,12 +126,20 @@ impl Worker {
         room: &Arc<Semaphore>,
         stop: &CancellationToken,
     ) -> Option<OwnedSemaphorePermit> {
+        let is_full = room.available_permits() == 0;
         let mut permits = tokio::select! {
             biased;
             () = stop.cancelled() => return None,
             permit = Arc::clone(room).acquire_owned() => permit.expect("nobody closes it"),
         };
-        let more = room.available_permits().min(PULL_FIRES - 1);
+        let burst = u32::try_from((self.concurrency / 4).min(BURST.0)).expect("a burst is small");
+        if is_full && burst > 1 {
+            let more = Arc::clone(room).acquire_many_owned(burst - 1);
+            if let Ok(more) = tokio::time::timeout(BURST.1, more).await {
+                permits.merge(more.expect("nobody closes it"));
+            }
+        }
+        let more = room.available_permits().min(PULL_FIRES - permits.num_permits());
         let more = u32::try_from(more).expect("a pull is small");
         if let Ok(more) = Arc::clone(room).try_acquire_many_owned(more) {
             permits.merge(more);

@@ -38,6 +38,13 @@ impl Clock {
         Timestamp::from_millis(millis.saturating_add(self.offset_ms))
     }
 
+    /// How long it is until an instant, to the nanosecond: [`Clock::wall`] is up to a millisecond behind.
+    pub(crate) fn until(&self, at: Timestamp) -> Duration {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let beyond = Duration::from_nanos(u64::from(since.subsec_nanos() % 1_000_000));
+        at.since(self.wall()).saturating_sub(beyond)
+    }
+
     /// Tells the monotonic time later, from another task.
     pub(crate) fn stopwatch(&self) -> impl Fn() -> Duration + Send + 'static {
         let began = self.began;

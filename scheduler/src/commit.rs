@@ -1,9 +1,11 @@
 //! From a planned batch to its certain fate.
 //!
 //! Invariant: a batch is sent again only while the cursor stands where it expects it, and only as it was; the task
-//! ends when the cursor shows whether it was stored. A new batch is computed only then.
+//! ends when the cursor shows whether it was stored. A new batch is computed only then, or by a new leader: after
+//! a batch that was abandoned this node takes the partition over anew, whose cursor the old batch cannot pass.
 
-use std::time::Duration;
+use std::borrow::Borrow;
+use std::time::{Duration, Instant};
 
 use cronstream_bus::{Batch, Bus, CommitAnswer, OutMessage, StoredMessage, Ttl};
 use cronstream_core::message::{Keep, envelope};
@@ -20,6 +22,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from
 /// How long a small batch may go without an answer before the cursor is read back; a second more for each MiB. A
 /// broker that has died never answers, and its election is over long before a request's own timeout.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long a batch is sent again before it is abandoned.
+pub(crate) const ABANDON_AFTER: Duration = Duration::from_secs(60);
 /// How long the cursor's reading may take before it is asked for again.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 /// "Duplicate message id in a batch": one known id refuses all of it.
@@ -89,31 +93,56 @@ async fn read_back(bus: &Bus, subject: &str) -> Result<Option<StoredMessage>, St
     }
 }
 
-/// Stores a batch, or finds out that it never will be. `stuck` is told why it takes long.
+/// What a send has left open, until the cursor is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// What the broker said.
+    pub(crate) why: String,
+    /// Whether it knew an id in the batch.
+    pub(crate) known_id: bool,
+}
+
+impl Open {
+    /// Nothing was said.
+    pub(crate) fn unknown() -> Self {
+        Self { why: "no answer".into(), known_id: false }
+    }
+}
+
+/// Sends batches as one, once; gives the last cursor's sequence.
+pub(crate) async fn send<B: Borrow<Batch>>(bus: &Bus, batches: &[B]) -> Result<u64, Open> {
+    let bytes: usize = batches.iter().map(|batch| batch.borrow().size()).sum();
+    let patience = ANSWER_WITHIN + Duration::from_secs(1) * u32::try_from(bytes >> 20).unwrap_or(8);
+    let mut known_id = false;
+    let answer = tokio::time::timeout(patience, bus.commit_all(batches)).await;
+    let why = match answer.unwrap_or(Ok(CommitAnswer::Unknown)) {
+        Ok(CommitAnswer::Stored { last_seq }) => return Ok(last_seq),
+        Ok(CommitAnswer::Retry { code }) => format!("not available now ({code})"),
+        Ok(CommitAnswer::Denied { subject }) => format!("permission denied for {subject}"),
+        Ok(CommitAnswer::Unknown) => return Err(Open::unknown()),
+        Ok(CommitAnswer::Failed { code, description }) => format!("{description} ({code})"),
+        Ok(CommitAnswer::Refused { code, description }) => {
+            known_id = code == KNOWN_ID;
+            format!("{description} ({code})")
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(Open { why, known_id })
+}
+
+/// Finds out whether a batch is stored that was sent, and sends it again while it is not and may be. One that was not
+/// stored within `patience` is abandoned: what it says of times and lifetimes is of then. `stuck` is told why it
+/// takes long.
 pub(crate) async fn settle(
     bus: &Bus,
-    mut batch: Batch,
-    mine: &Cursor,
+    (mut batch, mine): (Batch, &Cursor),
+    mut open: Open,
+    patience: Duration,
     stuck: impl Fn(String),
 ) -> Fate {
-    let mut backoff = BACKOFF.0;
-    let bytes: usize = batch.messages.iter().map(OutMessage::size).sum();
-    let patience = ANSWER_WITHIN + Duration::from_secs(1) * u32::try_from(bytes >> 20).unwrap_or(8);
+    let (mut backoff, began) = (BACKOFF.0, Instant::now());
     loop {
-        let mut known_id = false;
-        let answer = tokio::time::timeout(patience, bus.commit(&batch)).await;
-        let why = match answer.unwrap_or(Ok(CommitAnswer::Unknown)) {
-            Ok(CommitAnswer::Stored { last_seq }) => return Fate::Stored { seq: last_seq },
-            Ok(CommitAnswer::Retry { code }) => format!("not available now ({code})"),
-            Ok(CommitAnswer::Denied { subject }) => format!("permission denied for {subject}"),
-            Ok(CommitAnswer::Unknown) => "no answer".into(),
-            Ok(CommitAnswer::Failed { code, description }) => format!("{description} ({code})"),
-            Ok(CommitAnswer::Refused { code, description }) => {
-                known_id = code == KNOWN_ID;
-                format!("{description} ({code})")
-            }
-            Err(error) => error.to_string(),
-        };
+        let Open { why, known_id } = open;
         tracing::debug!(
             partition = mine.partition.0,
             why,
@@ -133,6 +162,9 @@ pub(crate) async fn settle(
                 }
             }
         }
+        if began.elapsed() > patience {
+            return Fate::Abandoned { why };
+        }
         // Before the cursor is read, a known id may be the same fire by the leader that came after this one.
         if known_id {
             tracing::error!(
@@ -144,5 +176,104 @@ pub(crate) async fn settle(
         stuck(why);
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF.1);
+        open = match send(bus, &[&batch]).await {
+            Ok(seq) => return Fate::Stored { seq },
+            Err(open) => open,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cronstream_bus::{ConnectOptions, InitOptions};
+    use cronstream_schemas::event::Meta;
+    use cronstream_schemas::id::{Epoch, Instance, Partition};
+    use cronstream_server::{Server, ServerConfig, ensure};
+    use tempfile::TempDir;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// A server with an installation; dropped, it ends.
+    async fn installation() -> (Bus, Server, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = ensure(&mut |line| eprintln!("{line}")).await.unwrap();
+        let server = Server::start(&binary, ServerConfig::new(folder.path())).await.unwrap();
+        let servers = vec![server.url()];
+        let bus = Bus::connect(ConnectOptions { servers, ..Default::default() }).await.unwrap();
+        let meta = LogEvent::Meta(Meta { partitions: 1 }).encode();
+        let lease_ttl = Duration::from_secs(5);
+        bus.init(&InitOptions { replicas: 1, lease_ttl, meta }).await.unwrap();
+        (bus, server, folder)
+    }
+
+    fn cursor(epoch: u64) -> Cursor {
+        let golden = include_bytes!("../../schemas/golden/v1/log/cursor.json");
+        let Ok(Decoded::Known(LogEvent::Cursor(cursor))) = LogEvent::decode(golden) else {
+            panic!("no cursor");
+        };
+        let holder = Instance(Uuid::from_u128(epoch.into()));
+        Cursor { partition: Partition(0), epoch: Epoch(epoch), holder, ..cursor }
+    }
+
+    /// A batch of one message, on a subject of the log or one that no stream has.
+    fn batch(cursor: &Cursor, subject: &str) -> Batch {
+        let body = LogEvent::Cursor(cursor.clone()).encode();
+        Batch {
+            messages: vec![OutMessage::new(subject, "{}")],
+            cursor: OutMessage::new("cron.cursor.0", body),
+            cursor_expected_seq: 0,
+        }
+    }
+
+    async fn settled(bus: &Bus, batch: Batch, mine: &Cursor) -> Fate {
+        let patience = Duration::from_millis(200);
+        settle(bus, (batch, mine), Open::unknown(), patience, |_| {}).await
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_is_not_stored_for_too_long_is_abandoned_while_the_cursor_stands() {
+        let (bus, _server, _folder) = installation().await;
+        let mine = cursor(1);
+        let fate = settled(&bus, batch(&mine, "nobody.has.this"), &mine).await;
+        assert!(matches!(fate, Fate::Abandoned { .. }), "{fate:?}");
+        // Nothing of it is there but the installation's own message.
+        assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 1);
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_batch_cannot_pass_the_cursor_of_the_next_term() {
+        let (bus, _server, _folder) = installation().await;
+        let (old, new) = (cursor(1), cursor(2));
+        let late = batch(&old, "cron.fire.q.a.b");
+        let takeover = batch(&new, "cron.rejected.a.b");
+        send(&bus, &[&takeover]).await.unwrap();
+        let open = send(&bus, &[&late]).await.unwrap_err();
+        assert!(open.why.contains("10071"), "{open:?}");
+        assert_eq!(settled(&bus, late, &old).await, Fate::Fenced);
+        assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 3);
+    }
+
+    #[tokio::test]
+    async fn a_batch_whose_answer_was_lost_is_found_stored() {
+        let (bus, _server, _folder) = installation().await;
+        let mine = cursor(1);
+        let seq = send(&bus, &[batch(&mine, "cron.fire.q.a.b")]).await.unwrap();
+        let fate = settled(&bus, batch(&mine, "cron.fire.q.a.b"), &mine).await;
+        assert_eq!(fate, Fate::Stored { seq });
+    }
+
+    #[tokio::test]
+    async fn a_group_is_stored_whole_in_its_order_or_not_at_all() {
+        let (bus, _server, _folder) = installation().await;
+        let first = batch(&cursor(1), "cron.fire.q.a.b");
+        let mut second = batch(&cursor(1), "cron.fire.q.a.c");
+        second.cursor.subject = "cron.cursor.1".into();
+        assert_eq!(send(&bus, &[&first, &second]).await.unwrap(), 5);
+        // The first one is stale now: the second one, which is not, is not stored with it either.
+        second.cursor_expected_seq = 5;
+        assert!(send(&bus, &[&first, &second]).await.is_err());
+        assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 5);
+        assert_eq!(send(&bus, &[&second]).await.unwrap(), 7);
     }
 }

@@ -3,7 +3,9 @@
 //! Invariant: a line tells what was decided about which job, never what a definition or its params hold.
 
 use cronstream_core::turn::Batch;
-use cronstream_schemas::event::{Cause, Cursor, JobState, LogEvent, Skipped, SkippedWhat};
+use cronstream_schemas::event::{
+    CalendarState, Cause, Cursor, JobState, LogEvent, Skipped, SkippedWhat,
+};
 
 /// Logs the events of a batch that is stored.
 pub(crate) fn log(batch: &Batch) {
@@ -19,10 +21,14 @@ fn decision(cursor: &Cursor, event: &LogEvent) {
         LogEvent::JobPaused(state) => job(cursor, "job paused", state),
         LogEvent::JobResumed(state) => job(cursor, "job resumed", state),
         LogEvent::JobDeleted(state) => job(cursor, "job deleted", state),
+        LogEvent::JobOverridden(state) => job(cursor, "job overridden", state),
+        LogEvent::CalendarDefined(state) => calendar(cursor, "calendar defined", state),
+        LogEvent::CalendarDeleted(state) => calendar(cursor, "calendar deleted", state),
         LogEvent::Fired(e) => {
             let cause = match e.cause {
                 Cause::Slot(_) => "slot",
                 Cause::Trigger(_) => "trigger",
+                Cause::Backfill(_) => "backfill",
             };
             tracing::info!(
                 job = %e.job, slot = %e.scheduled_at, run = %e.run, shard = e.shard, fire_no = e.fire_no, cause,
@@ -52,6 +58,7 @@ fn decision(cursor: &Cursor, event: &LogEvent) {
         // The record of a definition and the tombstone of a held slot belong to the decision beside them; the cursor
         // is none, and the settings are not a ticker's.
         LogEvent::JobRevised(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::HeldEnded(_)
         | LogEvent::Cursor(_)
         | LogEvent::Meta(_) => {}
@@ -61,6 +68,13 @@ fn decision(cursor: &Cursor, event: &LogEvent) {
 fn job(cursor: &Cursor, what: &'static str, state: &JobState) {
     tracing::info!(
         job = %state.job, revision = state.revision.0, command = state.command,
+        partition = cursor.partition.0, epoch = cursor.epoch.0, "{what}"
+    );
+}
+
+fn calendar(cursor: &Cursor, what: &'static str, state: &CalendarState) {
+    tracing::info!(
+        calendar = %state.calendar, revision = state.revision.0, command = state.command,
         partition = cursor.partition.0, epoch = cursor.epoch.0, "{what}"
     );
 }

@@ -1,22 +1,24 @@
 //! What waits for the network: each method starts a task that ends in one [`Answer`].
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cronstream_bus::{Append, AppendAnswer, Bus, From, LeaseAnswer, Ttl};
 use cronstream_core::partition::PendingDead;
-use cronstream_core::turn::{Batch, Reply, RunAppend};
-use cronstream_schemas::event::{Event, LogEvent};
+use cronstream_core::turn::{Batch, HistoryRead, Reply, RunAppend};
+use cronstream_schemas::event::Event;
 use cronstream_schemas::id::{Instance, Partition};
-use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
 use cronstream_telemetry::metrics::{BatchEnd, TickerMetrics};
 use tokio::sync::mpsc;
 
 use crate::commit;
+use crate::history;
 use crate::input::{Answer, Fate, Operation, Survey, Which};
+use crate::press::Press;
 use crate::readers::Reader;
+use crate::tally::Tally;
 
 /// How long a task waits before it says that an append could not be made.
 const APPEND_PAUSE: Duration = Duration::from_secs(1);
@@ -26,6 +28,8 @@ const CLAIM_WITHIN: Duration = Duration::from_millis(1_500);
 const SURVEY_WITHIN: Duration = Duration::from_secs(3);
 /// How long the loop waits for a stream that could not be followed.
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
+/// How long a task waits before it says that the log's head could not be read.
+const HEAD_PAUSE: Duration = Duration::from_millis(200);
 /// How often an append is sent while the stream has no leader.
 const APPEND_TRIES: u32 = 5;
 
@@ -44,6 +48,7 @@ pub(crate) struct Write {
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
     pub(crate) bus: Bus,
+    pub(crate) press: Press,
     pub(crate) answers: mpsc::Sender<Answer>,
     pub(crate) metrics: TickerMetrics,
 }
@@ -97,12 +102,32 @@ impl Desk {
         });
     }
 
+    /// Asks the log's leader for its head, for a command that waits until it is read to there.
+    pub(crate) fn log_head(&self, partition: Partition, command: u64) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let state =
+                tokio::time::timeout(SURVEY_WITHIN, bus.stream_state(&bus.names().log)).await;
+            let head = match state {
+                Ok(Ok(state)) => Some(state.last_seq),
+                Ok(Err(error)) => {
+                    tracing::warn!(partition = partition.0, %error, "the log's head is not read");
+                    tokio::time::sleep(HEAD_PAUSE).await;
+                    None
+                }
+                Err(_) => None,
+            };
+            Answer::LogHead { partition, command, head }
+        });
+    }
+
     pub(crate) fn commit(&self, instance: Instance, batch: &Batch) {
         let (bus, answers) = (self.bus.clone(), self.answers.clone());
+        let press = self.press.clone();
         let (messages, mine) =
             (commit::messages(bus.names().prefix(), batch), batch.cursor.clone());
         let partition = mine.partition;
-        let (metrics, fires, began) = (self.metrics.clone(), fires(batch), Instant::now());
+        let (metrics, tally, began) = (self.metrics.clone(), Tally::of(batch), Instant::now());
         self.spawn(async move {
             let stuck = move |why| {
                 // A loop too busy to hear it will hear the next one.
@@ -110,14 +135,21 @@ impl Desk {
                     .try_send(Answer::Batch { partition, instance, fate: Fate::Stuck { why } })
                     .ok();
             };
-            let fate = commit::settle(&bus, messages, &mine, stuck).await;
+            let messages = Arc::new(messages);
+            let fate = match press.send(&messages).await {
+                Ok(seq) => Fate::Stored { seq },
+                Err(open) => {
+                    let batch = (Arc::unwrap_or_clone(messages), &mine);
+                    commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await
+                }
+            };
             match fate {
                 Fate::Stored { .. } => {
                     metrics.batch(partition, BatchEnd::Stored, began.elapsed());
-                    fires.iter().for_each(|(queue, count)| metrics.fired(queue, *count));
+                    tally.count(&metrics);
                 }
                 Fate::Fenced => metrics.batch(partition, BatchEnd::Refused, began.elapsed()),
-                Fate::Stuck { .. } => {}
+                Fate::Stuck { .. } | Fate::Abandoned { .. } => {}
             }
             Answer::Batch { partition, instance, fate }
         });
@@ -166,6 +198,19 @@ impl Desk {
                 tokio::time::sleep(APPEND_PAUSE).await;
             }
             Answer::Dead { partition, seq, written }
+        });
+    }
+
+    /// Reads the history that a command waits for.
+    pub(crate) fn history(&self, partition: Partition, read: HistoryRead) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let history = history::read(&bus, &read).await;
+            if let Err(error) = &history {
+                tracing::warn!(job = %read.job, command = read.command, %error, "history not read");
+                tokio::time::sleep(APPEND_PAUSE).await;
+            }
+            Answer::History { partition, command: read.command, history: history.ok() }
         });
     }
 
@@ -228,17 +273,6 @@ impl Desk {
             }
         });
     }
-}
-
-/// How many orders a batch has for each queue.
-fn fires(batch: &Batch) -> BTreeMap<Name, u64> {
-    let mut fires = BTreeMap::new();
-    for planned in &batch.events {
-        if let LogEvent::Fired(fired) = &planned.event {
-            *fires.entry(fired.queue.clone()).or_default() += 1;
-        }
-    }
-    fires
 }
 
 async fn send(bus: &Bus, message: &Append) -> Option<AppendAnswer> {

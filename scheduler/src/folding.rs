@@ -1,7 +1,11 @@
 //! What the followed streams tell, folded into the partitions.
 
+use std::sync::Arc;
+
 use cronstream_bus::{FollowEvent, From, StoredMessage};
 use cronstream_core::partition::PendingCommand;
+use cronstream_core::uses;
+use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::event::LogEvent;
 use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
@@ -11,7 +15,7 @@ use crate::input::Which;
 use crate::node::Node;
 use crate::readers::Reader;
 use crate::route::{self, LogRoute};
-use crate::seat::{Seat, Stage};
+use crate::seat::{Reading, Seat, Stage};
 
 impl Node {
     pub(crate) fn read_log(&mut self, event: FollowEvent) {
@@ -38,9 +42,11 @@ impl Node {
             LogRoute::Event(number, event) => {
                 if let Some(seat) = self.seats.get_mut(usize::from(number.0)) {
                     seat.partition.apply_log(message.seq, &event);
+                    self.note_uses(number, &event);
                     self.trace(number, *event, message.timestamp_ms);
                 }
             }
+            LogRoute::Calendar(owner, event) => self.fold_calendar(owner, message.seq, &event),
             LogRoute::ForeignCursor(number) => {
                 if let Some(seat) = self.seats.get_mut(usize::from(number.0)) {
                     seat.partition.apply_foreign_cursor(message.seq);
@@ -54,6 +60,69 @@ impl Node {
             }
             LogRoute::Nothing => {}
         }
+    }
+
+    /// Folds a calendar's state into every partition. To all but its owner it is no message of their log: they take it
+    /// by the number of its command, whatever they have folded of their own batches meanwhile.
+    fn fold_calendar(&mut self, owner: Partition, seq: u64, event: &LogEvent) {
+        let (LogEvent::CalendarDefined(state) | LogEvent::CalendarDeleted(state)) = event else {
+            return;
+        };
+        let state = Arc::new(state.clone());
+        for seat in &mut self.seats {
+            if seat.partition.number == owner {
+                seat.partition.apply_log(seq, event);
+            } else {
+                seat.partition.apply_calendar(&state);
+            }
+        }
+    }
+
+    /// Tells the owners of calendars which of them a job of partition `number` names, now that its state was folded.
+    fn note_uses(&mut self, number: Partition, event: &LogEvent) {
+        let (LogEvent::JobDefined(told)
+        | LogEvent::JobPaused(told)
+        | LogEvent::JobResumed(told)
+        | LogEvent::JobOverridden(told)
+        | LogEvent::JobDeleted(told)) = event
+        else {
+            return;
+        };
+        // The fold's state and not the one that was told: a broker may bring an old one back.
+        let fold = &self.seats[usize::from(number.0)].partition;
+        let names = fold.job(&told.job).map(|job| uses::names(&job.state)).unwrap_or_default();
+        let partitions = self.partitions();
+        for seat in self.seats.iter_mut().filter(|seat| seat.partition.number != number) {
+            let owned =
+                |id: &&CalendarId| Partition::of_calendar(id, partitions) == seat.partition.number;
+            let owned = names.iter().filter(owned).cloned().collect();
+            seat.partition.used_by(&told.job, owned);
+        }
+    }
+
+    /// Lets the commands go on that waited until the log was read to the head that it had then.
+    pub(crate) fn heed_read_log(&mut self) {
+        let through = self.log.through;
+        for seat in &mut self.seats {
+            if let Some(Reading { command, head: Some(head) }) = seat.reading
+                && head <= through
+            {
+                seat.partition.read_log(command);
+                seat.reading = None;
+            }
+        }
+    }
+
+    /// Notes where the log's head is, for the command that waits until it is read to there.
+    pub(crate) fn log_head(&mut self, number: Partition, command: u64, head: Option<u64>) {
+        let seat = &mut self.seats[usize::from(number.0)];
+        let waits = seat.reading.is_some_and(|reading| reading.command == command);
+        seat.reading = match head {
+            Some(_) if waits => Some(Reading { command, head }),
+            None if waits => None,
+            Some(_) | None => return,
+        };
+        self.log.confirm();
     }
 
     /// Tells of the fires that a batch has stored, or remembers them for the case that their leader cannot.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cronstream_bus::{FollowEvent, LeaseAnswer, LeaseEvent, StoredMessage, StreamState};
 use cronstream_core::turn::RunAppend;
+use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::{Instance, Partition};
 use cronstream_schemas::time::Timestamp;
 
@@ -41,10 +42,14 @@ pub(crate) enum Answer {
     Survey { partition: Partition, instance: Instance, survey: Option<Box<Survey>> },
     /// What became of a batch.
     Batch { partition: Partition, instance: Instance, fate: Fate },
+    /// The head of CRON_LOG after a command was read; `None` when it must be asked for again.
+    LogHead { partition: Partition, command: u64, head: Option<u64> },
     /// An append to CRON_RUNS, and what stands last on its subject now.
     Appended { partition: Partition, append: Box<RunAppend>, last: Option<Box<StoredMessage>> },
     /// A dead letter; `false` when it must be written again.
     Dead { partition: Partition, seq: u64, written: bool },
+    /// The history that a command waits for; `None` when it must be read again.
+    History { partition: Partition, command: u64, history: Option<Vec<JobState>> },
     /// A reading of the broker's clock.
     Clock { broker: Timestamp, sent: Duration, received: Duration },
     /// A stream that is followed from another place now; `None` when it must be tried again.
@@ -89,6 +94,8 @@ pub(crate) enum Fate {
     Stored { seq: u64 },
     /// Another cursor stands there: this node leads no longer.
     Fenced,
+    /// It could not be stored for too long, and what it says is of then: to be decided anew, by a new leader.
+    Abandoned { why: String },
     /// It cannot be stored for now; the task goes on trying.
     Stuck { why: String },
 }

@@ -17,7 +17,7 @@ use crate::decisions;
 use crate::input::{Fate, Operation, Survey};
 use crate::node::Node;
 use crate::route;
-use crate::seat::{DEAD_IN_FLIGHT_MAX, Leading, Seat, Stage, new_instance};
+use crate::seat::{DEAD_IN_FLIGHT_MAX, Leading, Reading, Seat, Stage, new_instance};
 use crate::takeover::{self, Verdict};
 
 /// How long after the lease TTL a node waits for its name.
@@ -244,6 +244,12 @@ impl Node {
                 seat.stuck = Some(why);
                 return;
             }
+            Fate::Abandoned { why } => {
+                tracing::warn!(partition = number.0, why, "batch given up: to be decided anew");
+                seat.step_down();
+                seat.stuck = Some(why);
+                return;
+            }
             Fate::Fenced => {
                 tracing::warn!(partition = number.0, "fenced: another leader has moved the cursor");
                 seat.fenced += 1;
@@ -328,15 +334,26 @@ impl Node {
         for seat in &mut self.seats {
             let key = seat.key();
             let number = seat.partition.number;
-            let Seat { partition, stage: Stage::Leading(leading), .. } = seat else { continue };
+            let Seat { partition, stage: Stage::Leading(leading), reading, .. } = seat else {
+                continue;
+            };
             let heard = partition.commands_seen() >= leading.hear_through || partition.is_full();
             if leading.leaving || !heard || !self.claims.is_trusted(&key, monotonic) {
                 continue;
             }
             let turn = partition.turn(now, &self.settings, leading.in_flight.is_none());
+            if let Some(command) = turn.read_log
+                && reading.is_none()
+            {
+                *reading = Some(Reading { command, head: None });
+                self.desk.log_head(number, command);
+            }
             leading.appends += turn.appends.len();
             for append in turn.appends {
                 self.desk.append(number, append, wall);
+            }
+            if let Some(read) = turn.history {
+                self.desk.history(number, read);
             }
             if let Some(batch) = turn.batch {
                 self.desk.commit(leading.instance, &batch);

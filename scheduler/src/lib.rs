@@ -19,14 +19,17 @@ mod decisions;
 mod desk;
 mod fires;
 mod folding;
+mod history;
 mod input;
 mod leading;
 mod node;
+mod press;
 mod readers;
 mod report;
 mod route;
 mod seat;
 mod takeover;
+mod tally;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -18,6 +18,7 @@ use crate::claims::{Claims, Moment};
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::input::{Answer, INPUTS_MAX, Input};
+use crate::press::Press;
 use crate::readers::Reader;
 use crate::report;
 use crate::seat::{Seat, new_instance};
@@ -120,7 +121,12 @@ impl Node {
             status,
             _serving: serving,
             spans,
-            desk: Desk { bus, answers: answer_tx, metrics: options.metrics.clone() },
+            desk: Desk {
+                press: Press::start(bus.clone()),
+                bus,
+                answers: answer_tx,
+                metrics: options.metrics.clone(),
+            },
             options,
         };
         node.status.send_replace(node.encoded_status());
@@ -186,7 +192,7 @@ impl Node {
     fn sleep(&self) -> Duration {
         let now = self.clock.wall();
         match self.wake_at {
-            Some(at) if at > now => at.since(now).min(SLEEP_MAX),
+            Some(at) if at > now => self.clock.until(at).min(SLEEP_MAX),
             Some(_) => SLEEP_MIN,
             None => SLEEP_MAX,
         }
@@ -223,7 +229,12 @@ impl Node {
             Answer::Appended { partition, append, last } => {
                 self.appended(partition, &append, last.as_deref());
             }
+            Answer::LogHead { partition, command, head } => self.log_head(partition, command, head),
             Answer::Dead { partition, seq, written } => self.dead_written(partition, seq, written),
+            Answer::History { partition, command, history } => {
+                let seat = &mut self.seats[usize::from(partition.0)];
+                seat.partition.history_read(command, history);
+            }
             Answer::Clock { broker, sent, received } => self.guard.sample(broker, sent, received),
             Answer::Opened { which, reader } => self.opened(which, reader),
             Answer::Bucket { recreated } => {
@@ -251,6 +262,7 @@ impl Node {
         self.claims.renew(&self.desk, self.moment());
         self.claim_partitions();
         self.advance();
+        self.heed_read_log();
         self.wake_at = self.take_turns();
         if monotonic.saturating_sub(self.reported) > REPORT_EVERY {
             self.reported = monotonic;

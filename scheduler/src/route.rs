@@ -12,6 +12,8 @@ use cronstream_schemas::subject::{Prefix, RunKey};
 pub(crate) enum LogRoute {
     /// An event of one partition.
     Event(Partition, Box<LogEvent>),
+    /// A calendar's state: every partition goes by it.
+    Calendar(Partition, Box<LogEvent>),
     /// A kind of event that only a later version knows; of one partition, or of all where that cannot be told.
     Unknown(Option<Partition>, String),
     /// A message on a cursor's subject that is no cursor of it.
@@ -50,19 +52,28 @@ pub(crate) fn log(prefix: &Prefix, partitions: u8, message: &StoredMessage) -> L
         | LogEvent::JobPaused(e)
         | LogEvent::JobResumed(e)
         | LogEvent::JobDeleted(e)
+        | LogEvent::JobOverridden(e)
         | LogEvent::JobRevised(e) => of(&e.job),
         LogEvent::Fired(e) => of(&e.job),
         LogEvent::Held(e) => of(&e.job),
         LogEvent::HeldEnded(e) => of(&e.job),
         LogEvent::Skipped(e) => of(&e.job),
-        LogEvent::Rejected(e) => e.job.as_ref().map_or(Partition(0), of),
+        LogEvent::Rejected(e) => e.job.as_ref().map_or(Partition(0), |id| match e.verb {
+            Some(verb) if verb.is_of_calendar() => Partition::of_calendar(id, partitions),
+            Some(_) | None => of(id),
+        }),
+        LogEvent::CalendarDefined(e)
+        | LogEvent::CalendarDeleted(e)
+        | LogEvent::CalendarRevised(e) => Partition::of_calendar(&e.calendar, partitions),
         LogEvent::Cursor(e) if subject == Some(e.partition) => e.partition,
         LogEvent::Cursor(_) | LogEvent::Meta(_) => {
             return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor);
         }
     };
+    let shared = matches!(event, LogEvent::CalendarDefined(_) | LogEvent::CalendarDeleted(_));
     match subject {
         Some(cursor) if !matches!(event, LogEvent::Cursor(_)) => LogRoute::ForeignCursor(cursor),
+        Some(_) | None if shared => LogRoute::Calendar(partition, Box::new(event)),
         Some(_) | None => LogRoute::Event(partition, Box::new(event)),
     }
 }
@@ -87,10 +98,17 @@ pub(crate) fn run(prefix: &Prefix, message: &StoredMessage) -> Option<(RunKey, R
 
 /// The partition of a command; partition 0 records those that cannot be addressed.
 pub(crate) fn command(prefix: &Prefix, partitions: u8, subject: &str) -> Partition {
-    prefix.parse_command(subject).map_or(Partition(0), |(_, job)| Partition::of(&job, partitions))
+    match prefix.parse_command(subject) {
+        Ok((verb, calendar)) if verb.is_of_calendar() => {
+            Partition::of_calendar(&calendar, partitions)
+        }
+        Ok((_, job)) => Partition::of(&job, partitions),
+        Err(_) => Partition(0),
+    }
 }
 
+/// The job of a subject of the log; none of an object's, which concerns every partition.
 fn job_of(prefix: &Prefix, subject: &str) -> Option<JobId> {
-    let kind = subject.split('.').nth(1)?;
+    let kind = subject.split('.').nth(1).filter(|kind| !kind.starts_with("object"))?;
     prefix.parse_job(subject, kind, usize::from(kind == "fire"))
 }

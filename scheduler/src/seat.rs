@@ -68,6 +68,17 @@ pub(crate) struct Seat {
     pub(crate) fenced: u64,
     /// The fires that were read and are not told of.
     pub(crate) fires: Fires,
+    /// What the log is read for.
+    pub(crate) reading: Option<Reading>,
+}
+
+/// A command that waits until the log is read to its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// Its sequence.
+    pub(crate) command: u64,
+    /// The head that the log had after the command was read; absent until it is known.
+    pub(crate) head: Option<u64>,
 }
 
 impl Seat {
@@ -79,6 +90,7 @@ impl Seat {
             stuck: None,
             fenced: 0,
             fires: Fires::default(),
+            reading: None,
         }
     }
 
@@ -112,6 +124,7 @@ impl Seat {
         self.stage = Stage::Standby;
         self.free_since = None;
         self.stuck = None;
+        self.reading = None;
     }
 
     /// Leaves the partition alone for good.

@@ -8,10 +8,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::definition::{Draft, read_fields};
+use crate::calendar::CalendarDefinition;
+use crate::definition::{Draft, read, read_fields};
 use crate::fault::{Fault, Faults};
 use crate::id::RunId;
 use crate::json::{Json, OPAQUE_MAX_BYTES};
+use crate::time::Timestamp;
 
 /// The most bytes of a trigger's key.
 pub const KEY_MAX_BYTES: usize = 128;
@@ -44,12 +46,39 @@ pub enum Verb {
     Trigger,
     /// End a run.
     Cancel,
+    /// Let the job's next slot, or the one named, not fire.
+    Skip,
+    /// Let the job's next slot, or the one named, fire at another instant.
+    Shift,
+    /// Run past slots again, each under the revision in force then.
+    Backfill,
+    /// Create a calendar or put a new version of it in force.
+    Calendar,
+    /// End a calendar's life.
+    CalendarDelete,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 6] =
-        [Self::Define, Self::Delete, Self::Pause, Self::Resume, Self::Trigger, Self::Cancel];
+    pub const ALL: [Self; 11] = [
+        Self::Define,
+        Self::Delete,
+        Self::Pause,
+        Self::Resume,
+        Self::Trigger,
+        Self::Cancel,
+        Self::Skip,
+        Self::Shift,
+        Self::Backfill,
+        Self::Calendar,
+        Self::CalendarDelete,
+    ];
+
+    /// Whether it is addressed to a calendar; the others are to a job.
+    #[must_use]
+    pub const fn is_of_calendar(self) -> bool {
+        matches!(self, Self::Calendar | Self::CalendarDelete)
+    }
 
     /// The verb's token.
     #[must_use]
@@ -61,6 +90,11 @@ impl Verb {
             Self::Resume => "resume",
             Self::Trigger => "trigger",
             Self::Cancel => "cancel",
+            Self::Skip => "skip",
+            Self::Shift => "shift",
+            Self::Backfill => "backfill",
+            Self::Calendar => "calendar",
+            Self::CalendarDelete => "calendar-delete",
         }
     }
 }
@@ -102,6 +136,33 @@ pub struct Cancel {
     pub run: RunId,
 }
 
+/// The body of a skip; an empty body is the next slot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Skip {
+    /// The slot; absent for the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Timestamp>,
+}
+
+/// The body of a shift.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Shift {
+    /// The slot; absent for the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Timestamp>,
+    /// When it is due instead: an instant to come.
+    pub to: Timestamp,
+}
+
+/// The body of a backfill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Backfill {
+    /// The first instant whose slots run again.
+    pub from: Timestamp,
+    /// The last instant whose slots run again; it has passed.
+    pub to: Timestamp,
+}
+
 /// A decoded command.
 #[derive(Debug)]
 pub enum Command {
@@ -117,6 +178,16 @@ pub enum Command {
     Trigger(Trigger),
     /// See [`Verb::Cancel`].
     Cancel(Cancel),
+    /// See [`Verb::Skip`].
+    Skip(Skip),
+    /// See [`Verb::Shift`].
+    Shift(Shift),
+    /// See [`Verb::Backfill`].
+    Backfill(Backfill),
+    /// See [`Verb::Calendar`].
+    Calendar(Box<CalendarDefinition>),
+    /// See [`Verb::CalendarDelete`].
+    CalendarDelete,
 }
 
 impl Command {
@@ -133,6 +204,13 @@ impl Command {
             Verb::Resume => decode_empty(body).map(|()| Self::Resume),
             Verb::Trigger => decode_trigger(body).map(Self::Trigger),
             Verb::Cancel => decode_cancel(body).map(Self::Cancel),
+            Verb::Skip => decode_skip(body).map(Self::Skip),
+            Verb::Shift => decode_shift(body).map(Self::Shift),
+            Verb::Backfill => decode_backfill(body).map(Self::Backfill),
+            Verb::Calendar => {
+                CalendarDefinition::decode(body).map(|it| Self::Calendar(Box::new(it)))
+            }
+            Verb::CalendarDelete => decode_empty(body).map(|()| Self::CalendarDelete),
         }
     }
 }
@@ -188,6 +266,66 @@ fn decode_cancel(body: &[u8]) -> Result<Cancel, Vec<Fault>> {
     }
 }
 
+fn decode_skip(body: &[u8]) -> Result<Skip, Vec<Fault>> {
+    let mut skip = Skip::default();
+    let mut faults = Faults::default();
+    if body.trim_ascii().is_empty() {
+        return Ok(skip);
+    }
+    for (name, raw) in read_fields(body, "$", &["v", "slot"], &mut faults) {
+        if name == "slot" {
+            skip.slot = read(raw, "$.slot", INSTANT, &mut faults);
+        }
+    }
+    finish(skip, faults)
+}
+
+fn decode_shift(body: &[u8]) -> Result<Shift, Vec<Fault>> {
+    let mut faults = Faults::default();
+    let (mut slot, mut to) = (None, None);
+    for (name, raw) in read_fields(body, "$", &["v", "slot", "to"], &mut faults) {
+        match name {
+            "slot" => slot = read(raw, "$.slot", INSTANT, &mut faults),
+            "to" => to = read(raw, "$.to", INSTANT, &mut faults),
+            _ => {}
+        }
+    }
+    require(to.is_some(), "$.to", &mut faults);
+    match to {
+        Some(to) => finish(Shift { slot, to }, faults),
+        None => Err(faults.into_vec()),
+    }
+}
+
+fn decode_backfill(body: &[u8]) -> Result<Backfill, Vec<Fault>> {
+    let mut faults = Faults::default();
+    let (mut from, mut to): (Option<Timestamp>, Option<Timestamp>) = (None, None);
+    for (name, raw) in read_fields(body, "$", &["v", "from", "to"], &mut faults) {
+        match name {
+            "from" => from = read(raw, "$.from", INSTANT, &mut faults),
+            "to" => to = read(raw, "$.to", INSTANT, &mut faults),
+            _ => {}
+        }
+    }
+    require(from.is_some(), "$.from", &mut faults);
+    require(to.is_some(), "$.to", &mut faults);
+    let (Some(from), Some(to)) = (from, to) else { return Err(faults.into_vec()) };
+    if to < from {
+        let expected = format!("an instant at or after {from}");
+        faults.push(Fault::new("$.to", &to.to_string(), "before `from`", expected));
+    }
+    finish(Backfill { from, to }, faults)
+}
+
+const INSTANT: &str = "an RFC 3339 instant with an offset, such as \"2027-01-31T03:00:00Z\"";
+
+/// A field that has to be there, unless it is there and wrong, or the whole body is.
+fn require(present: bool, path: &str, faults: &mut Faults) {
+    if !present && faults.is_empty() {
+        faults.push(Fault::new(path, "", "missing", INSTANT));
+    }
+}
+
 fn read_key(raw: &RawValue, faults: &mut Faults) -> Option<String> {
     let key = serde_json::from_str::<String>(raw.get()).ok();
     let key = key.filter(|key| !key.is_empty() && key.len() <= KEY_MAX_BYTES);
@@ -239,5 +377,22 @@ mod tests {
         for body in ["", "{}", r#"{"run":7}"#, r#"{"run":"x"}"#, "\u{0}"] {
             assert!(Command::decode(Verb::Cancel, body.as_bytes()).is_err(), "{body:?}");
         }
+    }
+
+    #[test]
+    fn overrides_name_instants_and_every_fault() {
+        let faults = |verb, body: &str| {
+            let Err(faults) = Command::decode(verb, body.as_bytes()) else { return Vec::new() };
+            faults.into_iter().map(|fault| fault.path).collect::<Vec<_>>()
+        };
+        assert!(faults(Verb::Skip, "").is_empty());
+        assert!(faults(Verb::Skip, r#"{"slot":"2027-01-01T00:00:00Z"}"#).is_empty());
+        assert_eq!(faults(Verb::Skip, r#"{"slot":"tomorrow"}"#), ["$.slot"]);
+        assert_eq!(faults(Verb::Shift, ""), ["$"]);
+        assert_eq!(faults(Verb::Shift, "{}"), ["$.to"]);
+        assert_eq!(faults(Verb::Shift, r#"{"slot":7,"to":8}"#), ["$.slot", "$.to"]);
+        assert_eq!(faults(Verb::Backfill, "{}"), ["$.from"]);
+        let body = r#"{"from":"2027-01-02T00:00:00Z","to":"2027-01-01T00:00:00Z"}"#;
+        assert_eq!(faults(Verb::Backfill, body), ["$.to"]);
     }
 }

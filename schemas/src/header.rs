@@ -6,6 +6,8 @@ pub const MSG_ID: &str = "Nats-Msg-Id";
 pub const REPLY: &str = "Cron-Reply";
 /// Ours, on a define: the revision that must be in force, 0 for "the job must not exist".
 pub const EXPECTED_REVISION: &str = "Cron-Expected-Revision";
+/// Ours, on a command: who sends it, as its sender says.
+pub const AUTHOR: &str = "Cron-Author";
 /// Ours, on every message of CRON_LOG: `<epoch>.<tick>` of the batch that stored it.
 pub const TICK: &str = "Cron-Tick";
 /// Ours, on the reply of a NATS task: `ok`, `retry` or `fail`.

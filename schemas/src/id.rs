@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use crate::calendar::CalendarId;
 use crate::name::JobId;
 use crate::time::Timestamp;
 
@@ -110,8 +111,17 @@ impl Partition {
     /// The partition of a job: xxh3-64 of `ns/name` modulo `partitions` (at least 1).
     #[must_use]
     pub fn of(job: &JobId, partitions: u8) -> Self {
-        let hash = xxh3_64(job.to_string().as_bytes());
-        let number = hash % u64::from(partitions.max(1));
+        Self::of_text(&job.to_string(), partitions)
+    }
+
+    /// The partition of a calendar: xxh3-64 of `calendar:ns/name` modulo `partitions` (at least 1).
+    #[must_use]
+    pub fn of_calendar(calendar: &CalendarId, partitions: u8) -> Self {
+        Self::of_text(&format!("calendar:{calendar}"), partitions)
+    }
+
+    fn of_text(text: &str, partitions: u8) -> Self {
+        let number = xxh3_64(text.as_bytes()) % u64::from(partitions.max(1));
         Self(u8::try_from(number).expect("a remainder of a u8 fits a u8"))
     }
 }
@@ -155,6 +165,8 @@ pub enum RunSeed<'a> {
     Trigger(&'a str),
     /// A trigger without a key: the command's sequence.
     Command(u64),
+    /// A slot that a backfill runs again, and the sequence of that command.
+    Backfill(Timestamp, u64),
 }
 
 impl RunId {
@@ -165,6 +177,7 @@ impl RunId {
     pub fn derive(at: Timestamp, job: &JobId, incarnation: Incarnation, seed: RunSeed<'_>) -> Self {
         let incarnation = incarnation.0.to_be_bytes();
         let number;
+        let mut numbers = [0_u8; 16];
         let (kind, seed): (&[u8], &[u8]) = match seed {
             RunSeed::Slot(at) => {
                 number = at.as_millis().to_be_bytes();
@@ -174,6 +187,11 @@ impl RunId {
             RunSeed::Command(seq) => {
                 number = seq.to_be_bytes();
                 (b"command", &number)
+            }
+            RunSeed::Backfill(at, command) => {
+                numbers[..8].copy_from_slice(&at.as_millis().to_be_bytes());
+                numbers[8..].copy_from_slice(&command.to_be_bytes());
+                (b"backfill", &numbers)
             }
         };
         let parts = [

@@ -3,6 +3,7 @@
 //! Invariant: a value of a type in this crate is valid because it exists. Input is parsed once, at the
 //! edge, by these types; a shipped field or variant is never reused or removed (`golden/` decodes for ever).
 
+pub mod calendar;
 pub mod command;
 pub mod definition;
 pub mod duration;

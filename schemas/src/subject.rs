@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::calendar::CalendarId;
 use crate::command::Verb;
 use crate::id::{Partition, RunId, ShardId};
 use crate::name::{JobId, JobIdError, Name};
@@ -133,6 +134,24 @@ impl Prefix {
     #[must_use]
     pub fn held(&self, job: &JobId, slot: Timestamp) -> String {
         format!("{}.{}", self.of_job("held", job), slot.as_millis())
+    }
+
+    /// Slots of a job that wait as one range: a catch-up or a backfill.
+    #[must_use]
+    pub fn held_range(&self, job: &JobId, range: &str) -> String {
+        format!("{}.{range}", self.of_job("held", job))
+    }
+
+    /// A calendar's state.
+    #[must_use]
+    pub fn calendar(&self, calendar: &CalendarId) -> String {
+        self.of_job("object.calendar", calendar)
+    }
+
+    /// A calendar's accepted versions.
+    #[must_use]
+    pub fn calendar_history(&self, calendar: &CalendarId) -> String {
+        self.of_job("object-history.calendar", calendar)
     }
 
     /// A partition's cursor.

@@ -36,6 +36,29 @@ pub enum Outcome {
         revision: Revision,
         /// The next slots, at most three; none for a paused or deleted job.
         next: Vec<Timestamp>,
+        /// What is accepted and yet may not be what was meant, at most 50.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Fault>,
+    },
+    /// A slot is skipped or shifted.
+    Overridden {
+        /// The slot.
+        slot: Timestamp,
+        /// When it is due instead; absent when it is skipped.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Timestamp>,
+    },
+    /// A backfill has begun.
+    Backfilling {
+        /// How many slots run again.
+        slots: u64,
+    },
+    /// A calendar has changed.
+    CalendarAccepted {
+        /// Its version in force: the sequence of the command.
+        revision: Revision,
+        /// How many jobs use it, as far as is known.
+        jobs: u64,
     },
     /// A trigger has made a run.
     Fired {

@@ -190,7 +190,7 @@ impl<'w> Stage<'w> {
         let command = self.client.send(Verb::Trigger, job, body).await?;
         let caused = |fired: &Fired| match &fired.cause {
             Cause::Trigger(cause) => cause.command == command && fired.fire_no == 1,
-            Cause::Slot(_) => false,
+            Cause::Slot(_) | Cause::Backfill(_) => false,
         };
         let fired = |record: &Record| {
             fires(record).find(|(_, fired)| caused(fired)).map(|(_, fired)| fired.clone())

@@ -138,6 +138,7 @@ fn applied(event: &LogEvent, command: u64) -> Option<Applied> {
         LogEvent::JobDefined(state)
         | LogEvent::JobPaused(state)
         | LogEvent::JobResumed(state)
+        | LogEvent::JobOverridden(state)
         | LogEvent::JobDeleted(state) => {
             (state.command == command).then(|| Applied::Changed(Box::new(state.clone())))
         }
@@ -150,6 +151,9 @@ fn applied(event: &LogEvent, command: u64) -> Option<Applied> {
         | LogEvent::HeldEnded(_)
         | LogEvent::Skipped(_)
         | LogEvent::Cursor(_)
+        | LogEvent::CalendarDefined(_)
+        | LogEvent::CalendarDeleted(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::Meta(_) => None,
     }
 }

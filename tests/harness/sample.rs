@@ -38,6 +38,8 @@ pub fn state(revision: u64, schedule: &str, anchor: Timestamp, from: Timestamp) 
         anchor,
         effective_after: from,
         paused: None,
+        overrides: Vec::new(),
+        tzdb: None,
         command: revision,
         at: from,
     }
@@ -70,6 +72,8 @@ pub fn fired(slot: Timestamp, revision: u64, fire_no: u32, epoch: Epoch) -> Fire
         retry: RetryPolicy { max_attempts: 2, base: definition.timeout, cap: definition.timeout },
         epoch,
         traceparent: run.trace_context("fire", true).to_string(),
+        node: None,
+        tzdb: None,
     }
 }
 
@@ -187,6 +191,9 @@ pub fn skipped(first: u64, last: u64, revision: u64) -> LogEvent {
         reason: SkipReason::Misfire,
         what: SkippedWhat::Slots { first: at(first), last: at(last), count: last - first + 1 },
         at: at(last),
+        epoch: None,
+        node: None,
+        backfill: None,
     })
 }
 

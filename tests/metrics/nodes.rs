@@ -19,10 +19,14 @@ const TASKS: &str = r#"
 command = ["/bin/true"]
 [tasks.bad]
 command = ["/bin/false"]
+[tasks.slow]
+command = ["/bin/sleep", "60"]
 "#;
 const GOOD: &str = r#"{"task":"good","queue":"work","schedule":{"every":"1s"},"overlap":"allow"}"#;
 const BAD: &str =
     r#"{"task":"bad","queue":"work","schedule":{"every":"1s"},"overlap":"allow","max_attempts":1}"#;
+
+const SLOW: &str = r#"{"task":"slow","queue":"work","schedule":{"every":"1s"}}"#;
 
 /// Where nothing listens: for a relay without a collector.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -93,6 +97,7 @@ async fn prometheus_scrapes_every_role() -> Result<()> {
         let nodes = Nodes::start(world).await?;
         nodes.define("metrics/good", GOOD).await?;
         nodes.define("metrics/bad", BAD).await?;
+        nodes.define("metrics/slow", SLOW).await?;
         nodes.has(&nodes.executor, r#"task_executions_total{task_name="bad",status="failed"}"#).await?;
         nodes.has(&nodes.relay, "cronstream_relay_failures_total").await?;
         for address in nodes.all() {
@@ -113,9 +118,10 @@ async fn prometheus_scrapes_every_role() -> Result<()> {
             ("min(cronstream_epoch)", |value| value >= 1.0),
             ("max(cronstream_cursor_lag_seconds)", |value| value < 30.0),
             ("max(cronstream_command_lag)", |value| value == 0.0),
-            ("sum(cronstream_jobs)", |value| value == 2.0),
+            ("sum(cronstream_jobs)", |value| value == 3.0),
             ("cronstream_batch_duration_seconds_count", some),
             (r#"cronstream_fires_total{queue="work"}"#, some),
+            (r#"cronstream_skipped_slots_total{job_name="metrics/slow",reason="overlap"}"#, some),
             (r#"cronstream_starts_total{queue="work"}"#, some),
             ("abs(cronstream_clock_ahead_seconds)", |value| value < 5.0),
             ("sum(cronstream_spans_published_total)", some),

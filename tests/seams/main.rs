@@ -3,12 +3,14 @@
 //!
 //! Every scenario that leaves the streams whole ends with the checker; the others read the streams themselves.
 
+mod catch_up;
 mod cold_start;
 mod crashes;
 mod editing;
 mod foreign;
 mod hold;
 mod installation;
+mod objects;
 mod resets;
 mod stage;
 mod upgrades;

@@ -113,7 +113,7 @@ impl Stage<'_> {
         let command = self.send(Verb::Trigger, job, "", traceparent).await?;
         let caused = |fired: &Fired| match &fired.cause {
             Cause::Trigger(cause) => cause.command == command,
-            Cause::Slot(_) => false,
+            Cause::Slot(_) | Cause::Backfill(_) => false,
         };
         let find = |record: &Record| {
             fires(record).find(|(_, fired)| caused(fired)).map(|(_, fired)| fired.clone())

@@ -89,7 +89,7 @@ impl Account {
                     SkipReason::Misfire => self.missed += count,
                     SkipReason::Overlap => self.overlapped += count,
                     // Held slots of a pause or delete: nothing to catch up.
-                    SkipReason::Paused | SkipReason::Deleted => {}
+                    SkipReason::Paused | SkipReason::Deleted | SkipReason::Requested => {}
                 }
             }
             LogEvent::Fired(_)
@@ -98,6 +98,10 @@ impl Account {
             | LogEvent::JobPaused(_)
             | LogEvent::JobResumed(_)
             | LogEvent::JobDeleted(_)
+            | LogEvent::JobOverridden(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_)
             | LogEvent::JobRevised(_)
             | LogEvent::Held(_)
             | LogEvent::HeldEnded(_)

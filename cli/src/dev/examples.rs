@@ -96,6 +96,7 @@ pub(super) async fn missing(bus: &Bus) -> Result<Option<String>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use cronstream_core::calendar::Calendars;
     use cronstream_core::definition::check;
     use cronstream_schemas::definition::Draft;
 
@@ -111,7 +112,8 @@ mod tests {
             let read = documents::read(&[file]).unwrap();
             assert_eq!(read[0].job.to_string(), name);
             assert!(read[0].faults.is_empty());
-            check(Draft::decode(read[0].body.as_bytes())).unwrap();
+            check(Draft::decode(read[0].body.as_bytes()), &read[0].job, &Calendars::default())
+                .unwrap();
         }
     }
 

@@ -73,7 +73,7 @@ impl From<Outcome> for AppendAnswer {
 }
 
 impl Append {
-    fn part(&self) -> Result<Part, Error> {
+    pub(crate) fn part(&self) -> Result<Part, Error> {
         let message = OutMessage {
             subject: self.subject.clone(),
             headers: self.headers.clone(),

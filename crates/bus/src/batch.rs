@@ -7,6 +7,8 @@
 //! A leader whose cursor is stale adds nothing: the server refuses the batch. One batch of a
 //! partition may be in flight.
 
+use std::borrow::Borrow;
+
 use crate::connect::Bus;
 use crate::error::Error;
 use crate::message::{self, OutMessage, Ttl};
@@ -73,15 +75,13 @@ impl Batch {
     /// # Errors
     /// When there are too many messages or bytes.
     pub fn check(&self) -> Result<(), Error> {
-        let count = self.messages.len() + 1;
-        if count > BATCH_MESSAGES {
-            return Err(Error::TooMany { count, limit: BATCH_MESSAGES });
-        }
-        let size = self.messages.iter().map(OutMessage::size).sum::<usize>() + self.cursor.size();
-        if size > BATCH_BYTES {
-            return Err(Error::TooLarge { what: "a batch".into(), size, limit: BATCH_BYTES });
-        }
-        Ok(())
+        check_all(&[self])
+    }
+
+    /// Bytes it takes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.messages.iter().map(OutMessage::size).sum::<usize>() + self.cursor.size()
     }
 
     fn parts(&self) -> Result<Vec<Part>, Error> {
@@ -97,6 +97,19 @@ impl Batch {
         parts.push(cursor);
         Ok(parts)
     }
+}
+
+/// Checks what is sent together.
+fn check_all<B: Borrow<Batch>>(batches: &[B]) -> Result<(), Error> {
+    let count = batches.iter().map(|batch| batch.borrow().messages.len() + 1).sum();
+    if count > BATCH_MESSAGES {
+        return Err(Error::TooMany { count, limit: BATCH_MESSAGES });
+    }
+    let size = batches.iter().map(|batch| batch.borrow().size()).sum();
+    if size > BATCH_BYTES {
+        return Err(Error::TooLarge { what: "a batch".into(), size, limit: BATCH_BYTES });
+    }
+    Ok(())
 }
 
 impl From<Outcome> for CommitAnswer {
@@ -119,8 +132,21 @@ impl Bus {
     /// # Errors
     /// When the batch breaks a limit or has a header that may not be sent; then nothing was sent.
     pub async fn commit(&self, batch: &Batch) -> Result<CommitAnswer, Error> {
-        batch.check()?;
-        let mut parts = batch.parts()?;
+        self.commit_all(std::slice::from_ref(&batch)).await
+    }
+
+    /// Sends several batches as one: all of them are stored without a gap, in their order, or none
+    /// is.
+    ///
+    /// # Errors
+    /// When they break a limit together or one has a header that may not be sent; then nothing was
+    /// sent.
+    pub async fn commit_all<B: Borrow<Batch>>(&self, batches: &[B]) -> Result<CommitAnswer, Error> {
+        check_all(batches)?;
+        let mut parts = Vec::new();
+        for batch in batches {
+            parts.extend(batch.borrow().parts()?);
+        }
         let outcome = match parts.len() {
             1 => {
                 let Part { subject, headers, payload } = parts.remove(0);

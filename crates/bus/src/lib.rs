@@ -8,12 +8,14 @@
 //!   read, follow        one message; a whole stream from a place on, for ever
 //!   lease, pull         who leads; the fires of a queue
 //!   service             a node's status
+//!   raw                 the client library alone, for `cronstream bench` to compare with
 //! ```
 //!
 //! Invariants: messages go in and out raw, their meaning is the callers'; every operation is
 //! bounded in time; an answer says whether something was done, was not done, or cannot be known.
 
 mod append;
+mod append_each;
 mod batch;
 mod connect;
 mod error;
@@ -26,6 +28,7 @@ mod names;
 mod probe;
 mod publish;
 mod pull;
+mod raw;
 mod read;
 mod respond;
 mod ring;
@@ -46,6 +49,7 @@ pub use names::Names;
 pub use probe::Capabilities;
 pub use publish::Inbox;
 pub use pull::{Delivery, FETCH_EXPIRES_MAX, FETCH_MAX, Queue, QueueState};
+pub use raw::{Raw, RawMessage, RawPull, RawStored};
 pub use read::{SUBJECTS_MAX, StreamState};
 pub use respond::{Request, Requests};
 pub use service::{NODES_MAX, NodeStatus, Release, Releases, ServiceInfo, Serving};

@@ -65,6 +65,23 @@ impl Outcome {
         }
     }
 
+    /// What it tells of the broker's health.
+    pub(crate) const fn sign(&self) -> Option<Sign> {
+        match self {
+            Self::Retry { code: code::NO_RESPONDERS | code::NOT_AVAILABLE | code::NOT_LEADER } => {
+                Some(Sign::Unavailable)
+            }
+            Self::Unknown => None,
+            Self::Refused { code: code::WRONG_LAST_SEQ_IN_FLIGHT, .. }
+            | Self::Retry { code: code::DUPLICATE_IN_PROCESS } => Some(Sign::InFlight),
+            Self::Stored { .. } => Some(Sign::Answered(Kind::Write)),
+            Self::Refused { .. }
+            | Self::Retry { .. }
+            | Self::Denied { .. }
+            | Self::Failed { .. } => Some(Sign::Answered(Kind::Read)),
+        }
+    }
+
     pub(crate) fn from_failure(failure: Failure) -> Result<Self, Error> {
         match failure {
             Failure::Offline | Failure::NoResponders => {
@@ -201,23 +218,9 @@ impl Bus {
             self.note(Sign::TimedOut(Kind::Write)).await;
             return Ok(Outcome::Unknown);
         };
-        match &outcome {
-            Ok(Outcome::Retry {
-                code: code::NO_RESPONDERS | code::NOT_AVAILABLE | code::NOT_LEADER,
-            }) => self.note(Sign::Unavailable).await,
-            // The connection broke, or nothing was sent.
-            Ok(Outcome::Unknown) | Err(_) => {}
-            Ok(
-                Outcome::Refused { code: code::WRONG_LAST_SEQ_IN_FLIGHT, .. }
-                | Outcome::Retry { code: code::DUPLICATE_IN_PROCESS },
-            ) => self.note(Sign::InFlight).await,
-            Ok(Outcome::Stored { .. }) => self.note(Sign::Answered(Kind::Write)).await,
-            Ok(
-                Outcome::Refused { .. }
-                | Outcome::Retry { .. }
-                | Outcome::Denied { .. }
-                | Outcome::Failed { .. },
-            ) => self.note(Sign::Answered(Kind::Read)).await,
+        // The connection broke, or nothing was sent: that is no sign.
+        if let Some(sign) = outcome.as_ref().ok().and_then(Outcome::sign) {
+            self.note(sign).await;
         }
         outcome
     }

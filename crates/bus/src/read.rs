@@ -197,6 +197,22 @@ impl Bus {
         self.get(stream, json!({ "seq": seq, "next_by_subj": filter.unwrap_or(">") })).await
     }
 
+    /// The first message on subjects that match that was stored at or after an instant (Unix milliseconds), from the
+    /// stream's leader. A subject without a wildcard is found by the server's index of subjects, block by block from
+    /// the instant on.
+    ///
+    /// # Errors
+    /// When the stream is not there or does not answer.
+    pub async fn next_since(
+        &self,
+        stream: &str,
+        at_ms: i64,
+        filter: &str,
+    ) -> Result<Option<StoredMessage>, Error> {
+        let at = DateTime::<Utc>::from_timestamp_millis(at_ms).unwrap_or_default();
+        self.get(stream, json!({ "start_time": at, "next_by_subj": filter })).await
+    }
+
     /// The last message on a subject, from any replica: it may be an older one, so only
     /// compare-and-set may build on it.
     ///

@@ -9,8 +9,8 @@ use std::time::Duration;
 use cronstream_schemas::command::{Cancel, Command, Trigger, Verb};
 use cronstream_schemas::definition::{Draft as Definition, JobDefinition, Overlap, Schedule};
 use cronstream_schemas::event::{
-    Cause, Ended, JobState, LogEvent, Rejected, RunEvent, SkipReason, Skipped, SkippedWhat,
-    TriggerCause,
+    Cause, Ended, JobState, LogEvent, Override, Rejected, RunEvent, SkipReason, Skipped,
+    SkippedWhat, TriggerCause,
 };
 use cronstream_schemas::fault::{Fault, cut};
 use cronstream_schemas::header;
@@ -22,8 +22,12 @@ use cronstream_schemas::verdict::{Outcome, Verdict};
 
 use crate::definition;
 use crate::draft::{Draft, Order, Progress};
+use crate::misfire;
+use crate::overrides;
 use crate::partition::PendingCommand;
+use crate::plan::Plan;
 use crate::position;
+use crate::schedule::Zone;
 use crate::turn::{APPENDS_MAX, COMMANDS_MAX, Reply, append, place};
 
 /// Room that a command may need after its job's owed slots: a definition twice, and late slots.
@@ -48,6 +52,9 @@ impl Draft<'_> {
             }
             self.plans.commands_through = command.seq;
             self.plans.applied += 1;
+            if self.plans.closed {
+                return;
+            }
         }
         if base.commands.len() <= COMMANDS_MAX {
             self.plans.commands_through = self.plans.commands_through.max(base.commands_seen);
@@ -68,7 +75,8 @@ impl Draft<'_> {
         match Command::decode(verb, &command.body) {
             Err(faults) => self.reject(command, address, faults, None),
             Ok(decoded) => {
-                let changes = !matches!(decoded, Command::Trigger(_) | Command::Cancel(_));
+                let changes = !matches!(decoded, Command::Trigger(_) | Command::Cancel(_))
+                    && !verb.is_of_calendar();
                 if changes && self.changed.contains(&job) {
                     return Progress::Full;
                 }
@@ -79,20 +87,25 @@ impl Draft<'_> {
                     Command::Resume => self.resume(command, &job),
                     Command::Trigger(trigger) => self.trigger(command, &job, trigger),
                     Command::Cancel(cancel) => self.cancel(command, &job, &cancel),
+                    Command::Calendar(definition) => {
+                        self.define_calendar(command, &job, *definition)
+                    }
+                    Command::CalendarDelete => self.delete_calendar(command, &job),
+                    Command::Backfill(backfill) => self.backfill(command, &job, &backfill),
+                    Command::Skip(skip) => self.skip_slot(command, &job, &skip),
+                    Command::Shift(shift) => self.shift_slot(command, &job, &shift),
                 }
             }
         }
     }
 
     /// Decides what `job` owes at the command's instant, and sees to room for the command itself.
-    fn decide_before(&mut self, command: &PendingCommand, job: &JobId) -> Progress {
-        let paused = self.job(job).is_some_and(|job| job.state.paused.is_some());
-        let decided = if paused || self.changed.contains(job) {
-            Timestamp::MIN
-        } else {
-            position::decided_through(&self.base.position(), job)
-        };
-        match self.decide(job, Some(decided), command.at) {
+    pub(crate) fn decide_before(&mut self, command: &PendingCommand, job: &JobId) -> Progress {
+        let passed = self.passed(job);
+        let before = self.changed.contains(job);
+        match self.decide(job, Some(passed), command.at) {
+            // A slot that was shifted to an earlier instant has written the job's state: one a batch.
+            Progress::Done if before != self.changed.contains(job) => Progress::Full,
             Progress::Done if self.has_room(ROOM.0, ROOM.1) => Progress::Done,
             Progress::Done | Progress::Full => Progress::Full,
         }
@@ -100,44 +113,75 @@ impl Draft<'_> {
 
     /// The last slot of `job` that is decided. Where its outcome has vanished with its lifetime, the position
     /// tells of it.
-    fn last_decided(&self, id: &JobId) -> Timestamp {
-        let Some(job) = self.job(id) else { return Timestamp::MIN };
-        let passed = position::decided_through(&self.base.position(), id);
-        let is_passed = job.state.paused.is_none() && !self.changed.contains(id);
-        let slot = job
-            .plan
-            .filter(|_| is_passed)
-            .and_then(|plan| plan.prev(passed.plus(Duration::from_millis(1))));
-        job.decided_through.max(slot.unwrap_or(Timestamp::MIN))
+    pub(crate) fn last_decided(&self, id: &JobId) -> Timestamp {
+        self.job(id).map_or(Timestamp::MIN, |job| job.last_decided(self.passed(id)))
+    }
+
+    /// Up to which instant everything that was due of `job` is decided by the partition's position.
+    pub(crate) fn passed(&self, id: &JobId) -> Timestamp {
+        let paused = self.job(id).is_some_and(|job| job.state.paused.is_some());
+        if paused || self.changed.contains(id) {
+            return Timestamp::MIN;
+        }
+        position::decided_through(&self.base.position(), id)
+    }
+
+    /// Skips the slots that a state leaves undecided at its end, because their jitter has not passed yet.
+    fn skip_undecided(&mut self, id: &JobId, through: Timestamp, reason: SkipReason) {
+        let Some(job) = self.job(id) else { return };
+        let state = Arc::clone(&job.state);
+        let undecided = job.undecided(self.passed(id));
+        let range = undecided.and_then(|(plan, after)| misfire::range(&plan, after, through));
+        if let Some(range) = range {
+            self.skip(&state, reason, range);
+        }
     }
 
     fn define(&mut self, command: &PendingCommand, job: &JobId, draft: Definition) -> Progress {
         let address = Some((Verb::Define, job));
         let current =
             self.job(job).filter(|job| !job.is_deleted()).map(|job| Arc::clone(&job.state));
-        if let Some(fault) = unexpected(command, current.as_deref()) {
+        if let Some(fault) = unexpected(command, current.as_ref().map(|state| state.revision)) {
             return self.reject(command, address, vec![fault], None);
         }
-        let definition = match definition::check(draft) {
+        let definition = match definition::check(draft, job, &self.base.calendars) {
             Ok(definition) => definition,
+            // A calendar that its sender knew to be accepted may be in the log and not yet in the fold.
+            Err(faults) if names_calendars(&faults) && !self.has_read_log(command) => {
+                return Progress::Full;
+            }
             Err(faults) => return self.reject(command, address, faults, None),
         };
-        if let Some(fault) = past(&definition, command, current.as_deref()) {
+        let unknown = definition::unknown_calendars(&definition, &self.base.calendars);
+        if !unknown.is_empty() {
+            if !self.has_read_log(command) {
+                return Progress::Full;
+            }
+            return self.reject(command, address, unknown, None);
+        }
+        let before = current.as_ref().and_then(|state| state.definition.as_ref());
+        if let Some(fault) = definition::past(&definition, job, before, command.at) {
             return self.reject(command, address, vec![fault], None);
         }
         if self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        let decided = self.last_decided(job);
+        self.hold_undecided(job, command.at);
+        let effective_after = self.last_decided(job).max(command.at);
+        let anchor = anchor(&definition, command, current.as_deref());
+        let plan = Plan::compile(&definition, job, anchor, &self.base.calendars).ok();
+        let before = current.as_ref().map_or(&[][..], |state| &state.overrides);
         let state = JobState {
             job: job.clone(),
             revision: Revision(command.seq),
             incarnation: current
                 .as_ref()
                 .map_or(Incarnation(command.seq), |state| state.incarnation),
-            anchor: anchor(&definition, command, current.as_deref()),
-            effective_after: decided.max(command.at),
+            anchor,
+            effective_after,
             paused: current.as_ref().and_then(|state| state.paused),
+            overrides: overrides::kept(before, plan.as_ref(), effective_after),
+            tzdb: Some(Zone::tzdb_version().to_owned()),
             definition: Some(definition),
             command: command.seq,
             at: command.at,
@@ -157,7 +201,11 @@ impl Draft<'_> {
         if self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        self.end_held(job, SkipReason::Deleted);
+        if !self.has_room(ROOM.0 + self.room_to_end(job), ROOM.1) {
+            return Progress::Full;
+        }
+        self.end_all_held(job, SkipReason::Deleted);
+        self.skip_undecided(job, command.at, SkipReason::Deleted);
         let next = self.changed_state(&state, command, None, None);
         self.emit(LogEvent::JobDeleted(next));
         self.accept(command, Verb::Delete, job)
@@ -171,7 +219,11 @@ impl Draft<'_> {
             if self.decide_before(command, job) == Progress::Full {
                 return Progress::Full;
             }
-            self.end_held(job, SkipReason::Paused);
+            if !self.has_room(ROOM.0 + self.room_to_end(job), ROOM.1) {
+                return Progress::Full;
+            }
+            self.end_all_held(job, SkipReason::Paused);
+            self.skip_undecided(job, command.at, SkipReason::Paused);
             let next =
                 self.changed_state(&state, command, state.definition.clone(), Some(command.at));
             self.emit(LogEvent::JobPaused(next));
@@ -227,6 +279,9 @@ impl Draft<'_> {
                 reason: SkipReason::Overlap,
                 what: SkippedWhat::Trigger(cause),
                 at: self.now.wall,
+                epoch: Some(self.epoch),
+                node: self.node(),
+                backfill: None,
             }));
             let outcome = Outcome::Skipped { reason: SkipReason::Overlap };
             return self.reply(command, address, outcome);
@@ -267,7 +322,7 @@ impl Draft<'_> {
         self.reject(command, address, vec![fault], None)
     }
 
-    fn existing(&self, job: &JobId) -> Option<Arc<JobState>> {
+    pub(crate) fn existing(&self, job: &JobId) -> Option<Arc<JobState>> {
         self.job(job).filter(|job| !job.is_deleted()).map(|job| Arc::clone(&job.state))
     }
 
@@ -279,7 +334,9 @@ impl Draft<'_> {
         paused: Option<Timestamp>,
     ) -> JobState {
         let decided = self.last_decided(&state.job);
+        let stays = |it: &&Override| definition.is_some() && it.slot > decided;
         JobState {
+            overrides: state.overrides.iter().filter(stays).copied().collect(),
             definition,
             paused,
             effective_after: decided.max(command.at),
@@ -292,22 +349,35 @@ impl Draft<'_> {
     fn accept(&mut self, command: &PendingCommand, verb: Verb, job: &JobId) -> Progress {
         let Some(entry) = self.job(job) else { return Progress::Done };
         let mut next = Vec::new();
+        let jitter = entry.plan.as_ref().map_or(Duration::ZERO, Plan::jitter);
         let mut after = self.now.horizon();
-        while let Some(slot) = entry.next_due(after).filter(|_| next.len() < NEXT_SLOTS) {
+        while let Some(slot) = entry.next_slot(after).filter(|_| next.len() < NEXT_SLOTS) {
             next.push(slot);
-            after = slot;
+            after = slot.plus(jitter);
         }
-        let revision = entry.state.revision;
-        self.reply(command, Some((verb, job)), Outcome::Accepted { revision, next })
+        let state = &entry.state;
+        let warned = state.definition.as_ref().filter(|_| verb == Verb::Define);
+        let warnings = warned.map(|it| definition::warnings(it, job, command.at));
+        let outcome = Outcome::Accepted {
+            revision: state.revision,
+            next,
+            warnings: warnings.unwrap_or_default(),
+        };
+        self.reply(command, Some((verb, job)), outcome)
     }
 
-    fn reject_missing(&mut self, command: &PendingCommand, verb: Verb, job: &JobId) -> Progress {
+    pub(crate) fn reject_missing(
+        &mut self,
+        command: &PendingCommand,
+        verb: Verb,
+        job: &JobId,
+    ) -> Progress {
         let expected = "the namespace and name of a job that is defined";
         let fault = Fault::new("$subject", &job.to_string(), "no such job", expected);
         self.reject(command, Some((verb, job)), vec![fault], None)
     }
 
-    fn reject(
+    pub(crate) fn reject(
         &mut self,
         command: &PendingCommand,
         address: Option<(Verb, &JobId)>,
@@ -326,7 +396,7 @@ impl Draft<'_> {
         self.reply(command, address, Outcome::Rejected { faults, duplicate_of })
     }
 
-    fn reply(
+    pub(crate) fn reply(
         &mut self,
         command: &PendingCommand,
         address: Option<(Verb, &JobId)>,
@@ -345,10 +415,11 @@ impl Draft<'_> {
     }
 }
 
-fn unexpected(command: &PendingCommand, current: Option<&JobState>) -> Option<Fault> {
+/// The fault of a command that was sent for another revision than the one in force.
+pub(crate) fn unexpected(command: &PendingCommand, current: Option<Revision>) -> Option<Fault> {
     let expected = command.expected_revision.as_deref()?;
     let path = format!("$header.{}", header::EXPECTED_REVISION);
-    let in_force = current.map_or(0, |state| state.revision.0);
+    let in_force = current.map_or(0, |revision| revision.0);
     match expected.parse::<u64>() {
         Ok(revision) if revision == in_force => None,
         Ok(_) => {
@@ -356,38 +427,15 @@ fn unexpected(command: &PendingCommand, current: Option<&JobState>) -> Option<Fa
             Some(Fault::new(path, expected, "another revision is in force", right))
         }
         Err(_) => {
-            let right = "the number of the revision in force, or 0 for a job that must not exist";
+            let right = "the number of the revision in force, or 0 for what must not exist yet";
             Some(Fault::new(path, expected, "not a revision", right))
         }
     }
 }
 
-fn past(
-    definition: &JobDefinition,
-    command: &PendingCommand,
-    current: Option<&JobState>,
-) -> Option<Fault> {
-    let Schedule::At(at) = &definition.schedule else { return None };
-    let before = current.and_then(|state| state.definition.as_ref());
-    if *at > command.at || before.is_some_and(|before| before.schedule == definition.schedule) {
-        return None;
-    }
-    let ago = in_words(command.at.since(*at));
-    let problem = format!("lies {ago} in the past and would never fire");
-    Some(Fault::new("$.schedule.at", &at.to_string(), problem, "an instant to come"))
-}
-
-/// A time in its largest unit.
-fn in_words(time: Duration) -> String {
-    const UNITS: [(&str, u64); 4] =
-        [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
-    let secs = time.as_secs();
-    match UNITS.into_iter().find(|(_, unit)| secs >= *unit).map(|(name, unit)| (name, secs / unit))
-    {
-        Some((name, 1)) => format!("1 {name}"),
-        Some((name, many)) => format!("{many} {name}s"),
-        None => "less than a second".to_owned(),
-    }
+/// Whether a definition was refused for the calendars that it names.
+fn names_calendars(faults: &[Fault]) -> bool {
+    faults.iter().any(|fault| fault.path.starts_with("$.calendars"))
 }
 
 /// An interval keeps its anchor for as long as the job lives and the interval stays the same.

@@ -304,6 +304,8 @@ mod tests {
             },
             epoch: Epoch(1),
             traceparent: run.trace_context("fire.0.1", true).to_string(),
+            node: None,
+            tzdb: None,
         }
     }
 

@@ -6,28 +6,31 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cronstream_schemas::definition::{JobDefinition, Overlap};
-use cronstream_schemas::event::JobState;
 use cronstream_schemas::event::{
-    Cause, Fired, Held, HeldEnded, HeldReason, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
+    Cause, Fired, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
 };
 use cronstream_schemas::id::{Epoch, RunId, RunSeed};
 use cronstream_schemas::json::Json;
-use cronstream_schemas::name::JobId;
+use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 
 use crate::definition::lifetime;
+use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
 use crate::job::Job;
 use crate::keys::{self, KeyHash};
 use crate::misfire::{self, Range};
+use crate::overrides::{self, Stretch};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::position;
+use crate::release::Slots;
 use crate::retry;
+use crate::schedule::Zone;
 use crate::shard::Due;
-use crate::turn::{BYTES_MAX, EVENTS_MAX, Now, Planned, Reply, RunAppend, Settings};
+use crate::turn::{BYTES_MAX, EVENTS_MAX, HistoryRead, Now, Planned, Reply, RunAppend, Settings};
 
 /// What an event costs beside its body: subject, headers, framing.
-const OVERHEAD_BYTES: usize = 600;
+pub(crate) const OVERHEAD_BYTES: usize = 600;
 
 /// The planned batch, without its cursor.
 #[derive(Debug)]
@@ -35,9 +38,15 @@ pub(crate) struct Plans {
     pub(crate) events: Vec<Planned>,
     pub(crate) replies: Vec<Reply>,
     pub(crate) appends: Vec<RunAppend>,
+    /// What must be read before the command that waits can be answered.
+    pub(crate) history: Option<HistoryRead>,
     pub(crate) commands_through: u64,
     pub(crate) applied: usize,
     pub(crate) wake_at: Option<Timestamp>,
+    /// The command that waits until the log is read to its head.
+    pub(crate) read_log: Option<u64>,
+    /// No further command is applied in this batch.
+    pub(crate) closed: bool,
 }
 
 /// Why a run begins, and with what.
@@ -50,7 +59,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    fn slot(slot: Timestamp) -> Self {
+    pub(crate) fn slot(slot: Timestamp) -> Self {
         Self { cause: Cause::Slot(slot), scheduled_at: slot, params: None }
     }
 }
@@ -72,11 +81,14 @@ pub(crate) struct Draft<'a> {
     /// Jobs whose state changed in this batch: their subject is rolled up once at most.
     pub(crate) changed: HashSet<JobId>,
     pub(crate) plans: Plans,
+    /// Jobs of which a message that waits was written or ended in this batch: it is left alone until the batch is
+    /// stored, for a batch may not roll up what it writes (nats-server 10111).
+    pub(crate) held_changed: HashSet<JobId>,
+    pub(crate) held: HashMap<JobId, Waiting>,
+    pub(crate) bytes: usize,
     jobs: HashMap<JobId, Job>,
-    fired: HashMap<JobId, usize>,
-    held: HashMap<JobId, Option<Arc<Held>>>,
+    pub(crate) fired: HashMap<JobId, Live>,
     keys: HashMap<KeyHash, RunId>,
-    bytes: usize,
 }
 
 impl<'a> Draft<'a> {
@@ -91,15 +103,19 @@ impl<'a> Draft<'a> {
                 events: Vec::new(),
                 replies: Vec::new(),
                 appends: Vec::new(),
+                history: None,
                 commands_through: base.commands_through(),
                 applied: 0,
                 wake_at: None,
+                read_log: None,
+                closed: false,
             },
+            held_changed: HashSet::new(),
+            held: HashMap::new(),
+            bytes: 0,
             jobs: HashMap::new(),
             fired: HashMap::new(),
-            held: HashMap::new(),
             keys: HashMap::new(),
-            bytes: 0,
         }
     }
 
@@ -108,14 +124,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
-        self.jobs.get(id).or_else(|| self.base.jobs.get(id))
-    }
-
-    pub(crate) fn held(&self, id: &JobId) -> Option<Arc<Held>> {
-        match self.held.get(id) {
-            Some(held) => held.clone(),
-            None => self.base.held.get(id).cloned(),
-        }
+        self.jobs.get(id).or_else(|| self.base.job(id))
     }
 
     pub(crate) fn known_key(&self, state: &JobState, key: &str) -> Option<RunId> {
@@ -125,6 +134,11 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn is_live(&self, id: &JobId) -> bool {
         self.fired.contains_key(id) || self.base.live.contains_key(id)
+    }
+
+    /// The leader.
+    pub(crate) fn node(&self) -> Option<Name> {
+        self.base.cursor().map(|cursor| cursor.node.clone())
     }
 
     pub(crate) fn has_room(&self, events: usize, bytes: usize) -> bool {
@@ -137,23 +151,31 @@ impl<'a> Draft<'a> {
             LogEvent::JobDefined(state)
             | LogEvent::JobPaused(state)
             | LogEvent::JobResumed(state)
+            | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state) => {
                 let state = Arc::new(state.clone());
                 let job = match self.job(&state.job) {
                     Some(job) => {
                         let mut job = job.clone();
-                        job.apply_state(&state);
+                        job.apply_state(&state, &self.base.calendars);
                         job
                     }
-                    None => Job::new(&state),
+                    None => Job::new(&state, &self.base.calendars),
                 };
                 self.jobs.insert(state.job.clone(), job);
                 self.changed.insert(state.job.clone());
             }
             LogEvent::Fired(fired) => {
-                *self.fired.entry(fired.job.clone()).or_default() += 1;
+                self.count_fired(fired);
                 match &fired.cause {
-                    Cause::Slot(slot) => self.decide_through(&fired.job, *slot),
+                    Cause::Backfill(_) => {}
+                    Cause::Slot(slot) => {
+                        let starts = u32::from(fired.fire_no == 1);
+                        self.with_job(&fired.job, |job| {
+                            job.decide_through(*slot);
+                            job.running += starts;
+                        });
+                    }
                     Cause::Trigger(trigger) => {
                         if let Some(key) = &trigger.key {
                             let hash = keys::hash(&fired.job, fired.incarnation, key);
@@ -163,18 +185,26 @@ impl<'a> Draft<'a> {
                 }
             }
             LogEvent::Held(held) => {
-                self.decide_through(&held.job, held.slot);
-                self.held.insert(held.job.clone(), Some(Arc::new(held.clone())));
+                if !is_backfill(held) {
+                    let through = last_slot(held);
+                    self.with_job(&held.job, |job| job.decide_through(through));
+                }
+                let held = Arc::new(held.clone());
+                self.held_mut(&held.job).entries.insert(Key::of(&held), Arc::clone(&held));
             }
             LogEvent::HeldEnded(ended) => {
-                self.held.insert(ended.job.clone(), None);
+                self.held_mut(&ended.job).entries.remove(&Key::ended(ended));
             }
             LogEvent::Skipped(skipped) => {
-                if let SkippedWhat::Slots { last, .. } = &skipped.what {
-                    self.decide_through(&skipped.job, *last);
+                if let (SkippedWhat::Slots { last, .. }, None) = (&skipped.what, skipped.backfill) {
+                    let last = *last;
+                    self.with_job(&skipped.job, |job| job.decide_through(last));
                 }
             }
             LogEvent::JobRevised(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_)
             | LogEvent::Rejected(_)
             | LogEvent::Cursor(_)
             | LogEvent::Meta(_) => {}
@@ -184,9 +214,17 @@ impl<'a> Draft<'a> {
         self.plans.events.push(planned);
     }
 
-    fn decide_through(&mut self, id: &JobId, through: Timestamp) {
+    fn count_fired(&mut self, fired: &Fired) {
+        let of_range = self.held(&fired.job).is_some_and(|waiting| waiting.is_of_range(fired))
+            || matches!(fired.cause, Cause::Backfill(_));
+        let live = self.fired.entry(fired.job.clone()).or_default();
+        live.all += 1;
+        live.of_range += u32::from(of_range);
+    }
+
+    fn with_job(&mut self, id: &JobId, change: impl FnOnce(&mut Job)) {
         if let Some(mut job) = self.job(id).cloned() {
-            job.decide_through(through);
+            change(&mut job);
             self.jobs.insert(id.clone(), job);
         }
     }
@@ -196,8 +234,8 @@ impl<'a> Draft<'a> {
         let horizon = self.now.horizon();
         let base = self.base;
         let mut position = base.position();
-        for (due, id) in &base.due {
-            if *due > horizon {
+        for (due, id) in base.due.iter() {
+            if due > horizon {
                 break;
             }
             let decided = position::decided_through(&base.position(), id);
@@ -207,36 +245,92 @@ impl<'a> Draft<'a> {
             {
                 return position;
             }
-            position = Position { due: *due, job: Some(id.clone()) };
+            position = Position { due, job: Some(id.clone()) };
         }
         Position { due: horizon, job: None }
     }
 
-    /// Decides every slot of `id` up to `through`. Slots at or before `decided` are somebody else's.
+    /// Decides every slot of `id` that is due up to `through`. What was due up to `decided` is somebody else's.
     pub(crate) fn decide(
         &mut self,
         id: &JobId,
         decided: Option<Timestamp>,
         through: Timestamp,
     ) -> Progress {
-        let Some((state, plan, after)) = self.owing(id) else { return Progress::Done };
-        let after = decided.map_or(after, |decided| decided.max(after));
+        let Some(job) = self.job(id) else { return Progress::Done };
+        let state = Arc::clone(&job.state);
         if state.paused.is_some() {
-            return self.skip_paused(&state, &plan, through);
+            let plan = job.plan.clone();
+            return plan.map_or(Progress::Done, |plan| self.skip_paused(&state, &plan, through));
         }
+        let Some((plan, after)) = job.undecided(decided.unwrap_or(Timestamp::MIN)) else {
+            return Progress::Done;
+        };
         let Some(definition) = &state.definition else { return Progress::Done };
-        let owed = misfire::owed(&plan, after, through, self.now.wall);
+        let decided = decided.unwrap_or(Timestamp::MIN);
+        let (plan, after) = self.beyond_records(definition, plan.into_owned(), after, decided);
+        let slots = (after, through.minus(plan.jitter()));
+        let misfire = misfire::in_effect(definition, &plan);
+        let (overridden, last) = overrides::stretches(&state, &plan, slots, misfire);
+        for (before, it) in &overridden {
+            if self.decide_stretch(&state, &plan, before) == Progress::Full
+                || !self.has_room(4, room_of(definition))
+            {
+                return Progress::Full;
+            }
+            self.overridden(&state, &plan, it);
+        }
+        if self.decide_stretch(&state, &plan, &last) == Progress::Full {
+            return Progress::Full;
+        }
+        self.decide_early(id, decided, through)
+    }
+
+    /// A fixed delay counts from the job's own records for as long as they are kept. Of an older slot that the
+    /// position has passed nothing may be left, whatever still older ones say: it is decided.
+    fn beyond_records(
+        &self,
+        definition: &JobDefinition,
+        plan: Plan,
+        after: Timestamp,
+        decided: Timestamp,
+    ) -> (Plan, Timestamp) {
+        let passed = decided.minus(plan.jitter());
+        let kept_for = definition.retention.to_duration();
+        let is_gone = |first: Timestamp| first <= passed && self.now.wall.since(first) > kept_for;
+        if plan.is_fixed_delay() && plan.next(after).is_some_and(is_gone) {
+            return (plan.rebased(passed), passed);
+        }
+        (plan, after)
+    }
+
+    /// Decides slots of which none is overridden.
+    fn decide_stretch(
+        &mut self,
+        state: &Arc<JobState>,
+        plan: &Plan,
+        stretch: &Stretch,
+    ) -> Progress {
+        let Some(definition) = &state.definition else { return Progress::Done };
+        let Stretch { after, through, misfire } = *stretch;
+        let owed = misfire::owed(plan, &misfire, after, through, self.now.wall);
         if let Some(range) = owed.skipped {
             if !self.has_room(1, 1024) {
                 return Progress::Full;
             }
-            self.skip(&state, SkipReason::Misfire, range);
+            self.skip(state, SkipReason::Misfire, range);
         }
-        for slot in owed.due {
-            if !self.has_room(3, 2 * definition.params.as_str().len() + 8 * 1024) {
+        if let Some(range) = owed.catch_up {
+            if !self.has_room(4, room_of(definition)) {
                 return Progress::Full;
             }
-            self.due_slot(&state, &plan, slot);
+            self.hold_catch_up(state, &Slots { plan, after, range });
+        }
+        for slot in owed.due {
+            if !self.has_room(5, room_of(definition)) {
+                return Progress::Full;
+            }
+            self.due_slot(state, plan, slot);
         }
         Progress::Done
     }
@@ -246,16 +340,13 @@ impl<'a> Draft<'a> {
     pub(crate) fn decide_at_once(&mut self, id: &JobId) {
         let horizon = self.now.horizon();
         if self.decide(id, None, horizon) == Progress::Full {
-            let Some((state, plan, after)) = self.owing(id) else { return };
-            if let Some(range) = misfire::range(&plan, after, horizon) {
+            let Some(job) = self.job(id) else { return };
+            let state = Arc::clone(&job.state);
+            let Some((plan, after)) = job.undecided(Timestamp::MIN) else { return };
+            if let Some(range) = misfire::range(&plan, after, horizon.minus(plan.jitter())) {
                 self.skip(&state, SkipReason::Misfire, range);
             }
         }
-    }
-
-    fn owing(&self, id: &JobId) -> Option<(Arc<JobState>, Plan, Timestamp)> {
-        let job = self.job(id)?;
-        Some((Arc::clone(&job.state), job.plan?, job.decided_through))
     }
 
     fn skip_paused(&mut self, state: &JobState, plan: &Plan, through: Timestamp) -> Progress {
@@ -269,7 +360,17 @@ impl<'a> Draft<'a> {
         Progress::Done
     }
 
-    fn skip(&mut self, state: &JobState, reason: SkipReason, range: Range) {
+    pub(crate) fn skip(&mut self, state: &JobState, reason: SkipReason, range: Range) {
+        self.skip_of(state, reason, range, None);
+    }
+
+    pub(crate) fn skip_of(
+        &mut self,
+        state: &JobState,
+        reason: SkipReason,
+        range: Range,
+        backfill: Option<u64>,
+    ) {
         let Range { first, last, count } = range;
         self.emit(LogEvent::Skipped(Skipped {
             job: state.job.clone(),
@@ -278,74 +379,29 @@ impl<'a> Draft<'a> {
             reason,
             what: SkippedWhat::Slots { first, last, count },
             at: self.now.wall,
+            epoch: Some(self.epoch),
+            node: self.node(),
+            backfill,
         }));
     }
 
-    fn due_slot(&mut self, state: &JobState, plan: &Plan, slot: Timestamp) {
+    pub(crate) fn due_slot(&mut self, state: &JobState, plan: &Plan, slot: Timestamp) {
         let Some(definition) = &state.definition else { return };
-        if self.settings.hold {
-            self.end_held(&state.job, SkipReason::Misfire);
-            self.emit(LogEvent::Held(Held {
-                job: state.job.clone(),
-                revision: state.revision,
-                incarnation: state.incarnation,
-                definition: definition.clone(),
-                slot,
-                why: HeldReason::Hold,
-                fire_within: misfire::fire_within(plan, slot).into(),
-            }));
-        } else if definition.overlap == Overlap::Skip && self.is_live(&state.job) {
-            self.skip(state, SkipReason::Overlap, Range { first: slot, last: slot, count: 1 });
-        } else {
-            let fired = self.fired(state, definition, Order::slot(slot));
-            self.emit(LogEvent::Fired(fired));
-        }
-    }
-
-    /// Gives a held slot its outcome: skipped for `reason`.
-    pub(crate) fn end_held(&mut self, id: &JobId, reason: SkipReason) {
-        let Some(held) = self.held(id) else { return };
-        let slot = held.slot;
-        if self.take_back(&held) {
-            self.held.insert(id.clone(), None);
-        } else {
-            self.emit(LogEvent::HeldEnded(HeldEnded { job: id.clone(), slot }));
-        }
-        let state = held_state(&held);
-        self.skip(&state, reason, Range { first: slot, last: slot, count: 1 });
-    }
-
-    /// Takes a held slot of this very batch out of it again: a batch may not roll up what it writes (nats-server
-    /// 10111).
-    fn take_back(&mut self, held: &Held) -> bool {
-        let is_it = |planned: &Planned| matches!(&planned.event, LogEvent::Held(it) if it == held);
-        let Some(index) = self.plans.events.iter().rposition(is_it) else { return false };
-        let planned = self.plans.events.remove(index);
-        self.bytes -= planned.body.len() + OVERHEAD_BYTES;
-        true
-    }
-
-    /// Gives every held slot its outcome, once nothing holds it.
-    pub(crate) fn release_held(&mut self) {
-        if self.settings.hold {
+        if let Some(why) = self.waits_for(plan) {
+            self.hold_latest(state, plan, slot, why);
             return;
         }
-        for (id, held) in &self.base.held {
-            let bytes = 2 * held.definition.params.as_str().len() + 8 * 1024;
-            if !self.has_room(2, bytes) || self.changed.contains(id) {
-                continue;
-            }
-            let late = self.now.wall.since(held.slot) > held.fire_within.to_duration();
-            let busy = held.definition.overlap == Overlap::Skip && self.is_live(id);
-            if late || busy {
-                let reason = if late { SkipReason::Misfire } else { SkipReason::Overlap };
-                self.end_held(id, reason);
-                continue;
-            }
-            let state = held_state(held);
-            self.emit(LogEvent::HeldEnded(HeldEnded { job: id.clone(), slot: held.slot }));
-            let fired = self.fired(&state, &held.definition, Order::slot(held.slot));
+        let live = self.live(&state.job);
+        // Of several late slots of a fixed delay the first one's run moves all the others.
+        let runs = self.job(&state.job).is_some_and(|job| job.running > 0);
+        let busy = definition.overlap == Overlap::Skip && live.all > 0;
+        if !(busy || plan.is_fixed_delay() && runs) {
+            let fired = self.fired(state, definition, Order::slot(slot));
             self.emit(LogEvent::Fired(fired));
+        } else if live.all == live.of_range && !self.has_queued(&state.job) {
+            self.queue(state, plan, slot);
+        } else {
+            self.skip(state, SkipReason::Overlap, Range { first: slot, last: slot, count: 1 });
         }
     }
 
@@ -370,6 +426,7 @@ impl<'a> Draft<'a> {
             fired.fire_no += 1;
             fired.fired_at = self.now.wall;
             fired.epoch = self.epoch;
+            fired.node = self.node();
             fired.traceparent = traceparent(&fired, shard.fired.is_traced());
             self.emit(LogEvent::Fired(fired));
         }
@@ -385,6 +442,7 @@ impl<'a> Draft<'a> {
         let Order { cause, scheduled_at, params } = order;
         let seed = match &cause {
             Cause::Slot(slot) => RunSeed::Slot(*slot),
+            Cause::Backfill(it) => RunSeed::Backfill(it.slot, it.command),
             Cause::Trigger(trigger) => match &trigger.key {
                 Some(key) => RunSeed::Trigger(key),
                 None => RunSeed::Command(trigger.command),
@@ -414,6 +472,8 @@ impl<'a> Draft<'a> {
             retry: retry::policy(definition.max_attempts),
             epoch: self.epoch,
             traceparent: String::new(),
+            node: self.node(),
+            tzdb: Some(Zone::tzdb_version().to_owned()),
         };
         fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
         fired
@@ -425,17 +485,7 @@ fn traceparent(fired: &Fired, traced: bool) -> String {
     fired.run.trace_context(&fired.span_name(), traced).to_string()
 }
 
-/// The state that a held slot keeps, whatever was defined since.
-fn held_state(held: &Held) -> JobState {
-    JobState {
-        job: held.job.clone(),
-        revision: held.revision,
-        incarnation: held.incarnation,
-        definition: Some(held.definition.clone()),
-        anchor: Timestamp::MIN,
-        effective_after: Timestamp::MIN,
-        paused: None,
-        command: 0,
-        at: Timestamp::MIN,
-    }
+/// Room for an event that repeats a definition and one that repeats its params.
+pub(crate) fn room_of(definition: &JobDefinition) -> usize {
+    2 * definition.params.as_str().len() + 8 * 1024
 }

@@ -58,11 +58,12 @@ pub fn envelope(prefix: &Prefix, event: &LogEvent, now: Timestamp) -> Envelope {
         LogEvent::JobDefined(e)
         | LogEvent::JobPaused(e)
         | LogEvent::JobResumed(e)
+        | LogEvent::JobOverridden(e)
         | LogEvent::JobDeleted(e) => state(prefix.job(&e.job)),
         LogEvent::JobRevised(e) => plain(prefix.history(&e.job), Keep::For(HISTORY_FOR)),
         LogEvent::Fired(e) => {
             let until = match e.cause {
-                Cause::Slot(_) => e.keep_until,
+                Cause::Slot(_) | Cause::Backfill(_) => e.keep_until,
                 Cause::Trigger(_) => keys::keep_until(e),
             };
             Envelope {
@@ -71,13 +72,26 @@ pub fn envelope(prefix: &Prefix, event: &LogEvent, now: Timestamp) -> Envelope {
                 ..plain(prefix.fire(&e.queue, &e.job), Keep::For(until.since(now)))
             }
         }
-        LogEvent::Held(e) => plain(prefix.held(&e.job, e.slot), Keep::Never),
+        LogEvent::Held(e) => match &e.range {
+            None => plain(prefix.held(&e.job, e.slot), Keep::Never),
+            Some(range) => state(prefix.held_range(&e.job, &range.id)),
+        },
         LogEvent::HeldEnded(e) => {
-            Envelope { rollup: true, ..plain(prefix.held(&e.job, e.slot), Keep::For(SKIPPED_FOR)) }
+            let subject = match &e.range {
+                None => prefix.held(&e.job, e.slot),
+                Some(id) => prefix.held_range(&e.job, id),
+            };
+            Envelope { rollup: true, ..plain(subject, Keep::For(SKIPPED_FOR)) }
         }
         LogEvent::Skipped(e) => plain(prefix.skipped(&e.job), Keep::For(SKIPPED_FOR)),
         LogEvent::Rejected(e) => plain(prefix.rejected(e.job.as_ref()), Keep::For(REJECTED_FOR)),
         LogEvent::Cursor(e) => state(prefix.cursor(e.partition)),
         LogEvent::Meta(_) => plain(prefix.meta(), Keep::Never),
+        LogEvent::CalendarDefined(e) | LogEvent::CalendarDeleted(e) => {
+            state(prefix.calendar(&e.calendar))
+        }
+        LogEvent::CalendarRevised(e) => {
+            plain(prefix.calendar_history(&e.calendar), Keep::For(HISTORY_FOR))
+        }
     }
 }

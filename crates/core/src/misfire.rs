@@ -1,20 +1,28 @@
 //! The misfire rule: what becomes of slots that are decided late.
 //!
-//! Invariant: every slot after `decided_through` up to `through` is in exactly one of `skipped` and `due`;
-//! the skipped ones are counted, never walked.
+//! ```text
+//!   after             now - window        now - threshold       now
+//!   ──┼────────────────────┼─────────────────────┼───────────────┼──►
+//!     │      skipped       │ the latest: fire_once │ late, and fire│
+//!     │                    │ the latest limit: fire_all            │
+//! ```
+//!
+//! Invariant: every slot after `after` up to `through` is in exactly one of `skipped`, `catch_up` and `due`, in this
+//! order of time; the skipped ones are counted, never walked.
 
 use std::time::Duration;
 
+use cronstream_schemas::definition::{JobDefinition, Misfire, MisfirePolicy};
 use cronstream_schemas::time::Timestamp;
 
 use crate::plan::Plan;
 
-/// A slot up to this old is late and fires (`design.md` §5).
-pub const THRESHOLD: Duration = Duration::from_secs(60);
-/// The latest missed slot fires when it is at most this old, or its period if that is shorter.
+/// The oldest missed slot that may fire, unless the job says otherwise; for `fire_once` its period if that is shorter.
 pub const WINDOW_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// The most slots that are only late at once. Older ones are missed, even within the threshold.
+pub const LATE_MAX: usize = 1_000;
 
-/// Slots that are missed for good.
+/// Slots that share an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// The first.
@@ -30,41 +38,99 @@ pub struct Range {
 pub struct Owed {
     /// Missed slots that do not fire.
     pub skipped: Option<Range>,
-    /// Slots that fire unless another policy forbids it, oldest first; at most 61 of them.
+    /// Missed slots that fire later, paced and in their order; more than one, and at most the job's `limit`.
+    pub catch_up: Option<Range>,
+    /// Slots that fire unless another policy forbids it, oldest first; at most [`LATE_MAX`] and one missed one.
     pub due: Vec<Timestamp>,
 }
 
 const TICK: Duration = Duration::from_millis(1);
 
-/// Applies the rule at `now` to the slots in (`after`, `through`].
+/// Applies the rule at `now` to the slots in (`after`, `through`]. A slot's age counts from its due instant: it is
+/// `now` less the slot and the job's jitter.
 #[must_use]
-pub fn owed(plan: &Plan, after: Timestamp, through: Timestamp, now: Timestamp) -> Owed {
-    let Some(latest) = plan.prev(through.plus(TICK)).filter(|latest| *latest > after) else {
+pub fn owed(
+    plan: &Plan,
+    misfire: &Misfire,
+    after: Timestamp,
+    through: Timestamp,
+    now: Timestamp,
+) -> Owed {
+    let now = now.minus(plan.jitter());
+    let late_after = now.minus(misfire.threshold.to_duration()).minus(TICK);
+    let Some(first) = plan.next(after).filter(|first| *first <= through) else {
         return Owed::default();
     };
-    let late_after = now.minus(THRESHOLD).minus(TICK);
-    let mut due = Vec::new();
-    let missed_through = if latest > late_after {
-        let mut slot = plan.next(after.max(late_after));
-        while let Some(late) = slot.filter(|late| *late <= through) {
-            due.push(late);
-            slot = plan.next(late);
-        }
-        late_after
-    } else if now.since(latest) <= fire_within(plan, latest) {
-        due.push(latest);
-        latest.minus(TICK)
+    let late = if first > late_after && plan.next(first).is_none_or(|second| second > through) {
+        vec![first]
     } else {
-        latest
+        latest(plan, after.max(late_after), through, LATE_MAX)
     };
-    Owed { skipped: range(plan, after, missed_through), due }
+    if late.first() == Some(&first) {
+        return Owed { due: late, ..Owed::default() };
+    }
+    let before = late.first().map_or(through.plus(TICK), |late| *late);
+    let missed = plan.prev(before).unwrap_or(first);
+    let caught_up = match misfire.policy {
+        MisfirePolicy::Skip => None,
+        // The latest of all slots fires already.
+        MisfirePolicy::FireOnce if !late.is_empty() => None,
+        MisfirePolicy::FireOnce => {
+            let fires = now.since(missed) <= fire_within(plan, misfire, missed);
+            fires.then_some(Range { first: missed, last: missed, count: 1 })
+        }
+        MisfirePolicy::FireAll => {
+            let oldest = now.minus(fire_within(plan, misfire, missed)).minus(TICK);
+            let limit = usize::try_from(misfire.limit).unwrap_or(usize::MAX);
+            let slots = latest(plan, after.max(oldest), missed, limit);
+            let first = slots.first().copied();
+            first.map(|first| Range { first, last: missed, count: slots.len() as u64 })
+        }
+    };
+    let skipped_through = caught_up.map_or(missed, |range| range.first.minus(TICK));
+    let one = caught_up.filter(|range| range.count == 1).map(|range| range.last);
+    Owed {
+        skipped: range(plan, after, skipped_through),
+        catch_up: caught_up.filter(|range| range.count > 1),
+        due: one.into_iter().chain(late).collect(),
+    }
 }
 
-/// How late the latest slot may be and still fire: its period, at most [`WINDOW_MAX`], at least [`THRESHOLD`].
+/// The latest slots in (`after`, `through`], at most `limit`, oldest first.
+fn latest(plan: &Plan, after: Timestamp, through: Timestamp, limit: usize) -> Vec<Timestamp> {
+    let prev = |before: Timestamp| plan.prev(before).filter(|slot| *slot > after);
+    let slots = std::iter::successors(prev(through.plus(TICK)), |slot| prev(*slot));
+    let mut slots: Vec<Timestamp> = slots.take(limit).collect();
+    slots.reverse();
+    slots
+}
+
+/// How old a missed slot may be and still fire by the job's policy: never less than the threshold.
 #[must_use]
-pub fn fire_within(plan: &Plan, slot: Timestamp) -> Duration {
-    let period = plan.next(slot).map_or(WINDOW_MAX, |next| next.since(slot));
-    period.min(WINDOW_MAX).max(THRESHOLD)
+pub fn fire_within(plan: &Plan, misfire: &Misfire, slot: Timestamp) -> Duration {
+    let window = match (misfire.policy, misfire.window) {
+        (MisfirePolicy::Skip, _) => Duration::ZERO,
+        (MisfirePolicy::FireOnce | MisfirePolicy::FireAll, Some(window)) => window.to_duration(),
+        (MisfirePolicy::FireAll, None) => WINDOW_MAX,
+        (MisfirePolicy::FireOnce, None) => {
+            let period = plan.next(slot).map_or(WINDOW_MAX, |next| next.since(slot));
+            period.min(WINDOW_MAX)
+        }
+    };
+    window.max(misfire.threshold.to_duration())
+}
+
+/// What becomes of a job's missed slots. A fixed delay has no backlog: each run moves what comes after it.
+#[must_use]
+pub fn in_effect(definition: &JobDefinition, plan: &Plan) -> Misfire {
+    match definition.misfire.policy {
+        MisfirePolicy::FireAll if plan.is_fixed_delay() => {
+            Misfire { policy: MisfirePolicy::FireOnce, ..definition.misfire }
+        }
+        MisfirePolicy::FireAll | MisfirePolicy::FireOnce | MisfirePolicy::Skip => {
+            definition.misfire
+        }
+    }
 }
 
 /// All slots in (`after`, `through`] as one range.
@@ -78,19 +144,26 @@ pub fn range(plan: &Plan, after: Timestamp, through: Timestamp) -> Option<Range>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Cron, Zone};
-    use cronstream_schemas::duration::Span;
+    use crate::calendar::Calendars;
+    use cronstream_schemas::definition::Draft;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
 
+    fn plan(schedule: &str) -> Plan {
+        let body = format!(r#"{{"task":"t","schedule":{schedule}}}"#);
+        let definition = Draft::decode(body.as_bytes()).finish().unwrap();
+        let anchor = at("2026-01-01T00:00:00Z");
+        Plan::compile(&definition, &"a/b".parse().unwrap(), anchor, &Calendars::default()).unwrap()
+    }
+
     fn cron(expr: &str) -> Plan {
-        Plan::Cron(Cron::parse(expr).unwrap(), Zone::UTC)
+        plan(&format!(r#"{{"cron":"{expr}"}}"#))
     }
 
     fn every(seconds: u64) -> Plan {
-        Plan::Every { anchor: at("2026-01-01T00:00:00Z"), interval: Span::from_secs(seconds) }
+        plan(&format!(r#"{{"every":"{seconds}s"}}"#))
     }
 
     fn check(
@@ -104,7 +177,10 @@ mod tests {
         let skipped =
             skipped.map(|(first, last, count)| Range { first: at(first), last: at(last), count });
         let due = due.iter().map(|slot| at(slot)).collect();
-        assert_eq!(owed(plan, at(after), now, now), Owed { skipped, due });
+        assert_eq!(
+            owed(plan, &Misfire::default(), at(after), now, now),
+            Owed { skipped, catch_up: None, due }
+        );
     }
 
     #[test]
@@ -166,7 +242,7 @@ mod tests {
     #[test]
     fn a_thirty_day_outage_of_a_one_second_job_is_counted_and_not_walked() {
         let (after, now) = (at("2026-03-01T00:00:00Z"), at("2026-03-31T00:00:00Z"));
-        let owed = owed(&every(1), after, now, now);
+        let owed = owed(&every(1), &Misfire::default(), after, now, now);
         assert_eq!(owed.due.len(), 61);
         assert_eq!(owed.skipped.unwrap().count, 30 * 86_400 - 61);
     }

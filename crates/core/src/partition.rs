@@ -14,20 +14,24 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::event::{
-    Cause, Cursor, DeadLetter, Fired, Held, JobState, LogEvent, Position, RunEvent, Skipped,
-    SkippedWhat,
+    CalendarState, Cursor, DeadLetter, JobState, LogEvent, Position, RunEvent, Skipped, SkippedWhat,
 };
 use cronstream_schemas::id::{Incarnation, Instance, Partition as Number, RunId, RunSeed, ShardId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::RunKey;
 use cronstream_schemas::time::Timestamp;
 
+use crate::calendar::Calendars;
+use crate::due::Due;
 use crate::early::Early;
+use crate::held::Waiting;
 use crate::job::Job;
 use crate::keys::Keys;
 use crate::position;
 use crate::shard::{LastEvent, LastKind, Shard};
+use crate::uses::{self, Uses};
 
 /// A command that is read and not applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +79,22 @@ pub struct Partition {
     pub(crate) runs_through: u64,
     pub(crate) commands_seen: u64,
     pub(crate) commands: VecDeque<PendingCommand>,
-    pub(crate) jobs: HashMap<JobId, Job>,
+    /// Boxed: a table has up to twice as many places as jobs.
+    pub(crate) jobs: HashMap<JobId, Box<Job>>,
+    pub(crate) calendars: Calendars,
+    pub(crate) uses: Uses,
+    /// Jobs that are to go by other days, and from when on.
+    pub(crate) replans: Vec<(Timestamp, BTreeSet<JobId>)>,
+    pub(crate) log_read: u64,
     pub(crate) defined: usize,
-    pub(crate) held: BTreeMap<JobId, Arc<Held>>,
+    pub(crate) held: BTreeMap<JobId, Waiting>,
+    /// Where the leader finds what waits: from when on something may be done, and whose it is.
+    pub(crate) waiting: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) paced_until: Timestamp,
+    /// The command for which a job's history is read, and the history once it is.
+    pub(crate) history: Option<(u64, Option<Vec<JobState>>)>,
+    /// When runs of slots ended whose job is not folded yet: its newest state stands behind them.
+    pub(crate) ends: HashMap<JobId, Timestamp>,
     pub(crate) live: HashMap<JobId, Vec<ShardId>>,
     pub(crate) shards: HashMap<ShardId, Shard>,
     pub(crate) early: Early,
@@ -87,10 +104,10 @@ pub struct Partition {
     pub(crate) ending: HashSet<ShardId>,
     /// The holder of the cursor under which this fold leads.
     pub(crate) leading: Option<Instance>,
-    pub(crate) due: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) due: Due,
     pub(crate) timers: BTreeSet<(Timestamp, ShardId)>,
     pub(crate) unknown: Option<String>,
-    unfired: Option<ShardId>,
+    pub(crate) unfired: Option<ShardId>,
 }
 
 impl Partition {
@@ -106,8 +123,16 @@ impl Partition {
             commands_seen: 0,
             commands: VecDeque::new(),
             jobs: HashMap::new(),
+            calendars: Calendars::default(),
+            uses: Uses::default(),
+            replans: Vec::new(),
+            log_read: 0,
             defined: 0,
             held: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            paced_until: Timestamp::MIN,
+            history: None,
+            ends: HashMap::new(),
             live: HashMap::new(),
             shards: HashMap::new(),
             early: Early::default(),
@@ -116,7 +141,7 @@ impl Partition {
             cancelled: BTreeMap::new(),
             ending: HashSet::new(),
             leading: None,
-            due: BTreeSet::new(),
+            due: Due::default(),
             timers: BTreeSet::new(),
             unknown: None,
             unfired: None,
@@ -133,21 +158,62 @@ impl Partition {
             LogEvent::JobDefined(state)
             | LogEvent::JobPaused(state)
             | LogEvent::JobResumed(state)
+            | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state) => self.apply_state(&Arc::new(state.clone())),
             LogEvent::Fired(fired) => self.apply_fired(&Arc::new(fired.clone())),
-            LogEvent::Held(held) => {
-                self.decide_through(&held.job, held.incarnation, held.slot);
-                self.held.insert(held.job.clone(), Arc::new(held.clone()));
-            }
-            LogEvent::HeldEnded(ended) => {
-                if self.held.get(&ended.job).is_some_and(|held| held.slot == ended.slot) {
-                    self.held.remove(&ended.job);
-                }
-            }
+            LogEvent::Held(held) => self.apply_held(held),
+            LogEvent::HeldEnded(ended) => self.apply_held_ended(ended),
             LogEvent::Skipped(skipped) => self.apply_skipped(skipped),
             LogEvent::Cursor(cursor) => self.apply_cursor(seq, cursor),
-            LogEvent::JobRevised(_) | LogEvent::Rejected(_) | LogEvent::Meta(_) => {}
+            LogEvent::CalendarDefined(state) | LogEvent::CalendarDeleted(state) => {
+                self.apply_calendar(&Arc::new(state.clone()));
+            }
+            LogEvent::JobRevised(_)
+            | LogEvent::CalendarRevised(_)
+            | LogEvent::Rejected(_)
+            | LogEvent::Meta(_) => {}
         }
+    }
+
+    /// Folds a calendar's state, whichever partition owns it. An older state than the one that is known changes
+    /// nothing. The jobs that go by it do so from the command's instant on: what they owe by then, a leader decides
+    /// by the days from before.
+    pub fn apply_calendar(&mut self, state: &Arc<CalendarState>) {
+        let touched = self.calendars.apply(state);
+        let jobs: BTreeSet<JobId> =
+            touched.iter().flat_map(|calendar| self.uses.of(calendar)).cloned().collect();
+        if !jobs.is_empty() {
+            self.replans.push((state.at, jobs));
+            self.plan_again();
+        }
+        if !touched.is_empty() {
+            self.index_missing();
+        }
+    }
+
+    /// Lets jobs go by new days whose slots are decided by the days from before up to where the new ones begin.
+    fn plan_again(&mut self) {
+        let position = self.position().due;
+        let (due, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.replans)
+            .into_iter()
+            .partition(|(from, _)| !self.is_leading() || position >= *from);
+        self.replans = left;
+        for id in due.iter().flat_map(|(_, jobs)| jobs) {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.plan_again(&self.calendars);
+                self.index_job(id);
+            }
+        }
+    }
+
+    /// Notes which calendars of this partition a job of another one names now.
+    pub fn used_by(&mut self, job: &JobId, calendars: BTreeSet<CalendarId>) {
+        self.uses.set(job, calendars);
+    }
+
+    /// Notes that the log was read to the head that it had after `command` was read.
+    pub fn read_log(&mut self, command: u64) {
+        self.log_read = self.log_read.max(command);
     }
 
     /// Notes a message on the cursor's subject that is no cursor: the lock's sequence moves all the same.
@@ -233,7 +299,7 @@ impl Partition {
         self.jobs.get(job).is_some_and(|state| {
             let position = position::decided_through(&self.position(), job);
             let incarnation = state.state.incarnation;
-            slot > state.decided_through.max(position)
+            state.undecided(position).is_some_and(|(_, after)| slot > after)
                 && run == RunId::derive(slot, job, incarnation, RunSeed::Slot(slot))
         })
     }
@@ -245,14 +311,20 @@ impl Partition {
         self.due.clear();
         self.timers.clear();
         self.shards.values_mut().for_each(|shard| shard.indexed = None);
-        self.jobs.values_mut().for_each(|job| job.indexed = None);
         self.shards
             .keys()
             .copied()
             .collect::<Vec<_>>()
             .into_iter()
             .for_each(|id| self.index_shard(id));
-        self.jobs.keys().cloned().collect::<Vec<_>>().iter().for_each(|id| self.index_job(id));
+        let position = self.position();
+        for (id, job) in self.jobs.iter_mut().filter(|_| self.leading.is_some()) {
+            job.indexed = job.next_due(position::decided_through(&position, id));
+            if let Some(due) = job.indexed {
+                self.due.insert(due, id.clone());
+            }
+        }
+        self.index_all_held();
     }
 
     /// Goes on as a standby: keeps the fold, forgets what only a leader needs.
@@ -261,8 +333,11 @@ impl Partition {
         self.ending.clear();
         self.due.clear();
         self.timers.clear();
+        self.waiting.clear();
+        self.history = None;
         self.commands.clear();
         self.commands_seen = 0;
+        self.plan_again();
     }
 
     /// Notes that a dead letter is in CRON_DEAD.
@@ -293,8 +368,10 @@ impl Partition {
             while self.commands.front().is_some_and(|c| c.seq <= cursor.commands_through) {
                 self.commands.pop_front();
             }
+            self.history = self.history.take_if(|(command, _)| *command > cursor.commands_through);
             self.keys.forget_before(cursor.at);
             self.cursor = Some(cursor.clone());
+            self.plan_again();
             if self.leading.is_some_and(|holder| holder != cursor.holder) {
                 self.follow();
             }
@@ -302,98 +379,35 @@ impl Partition {
     }
 
     fn apply_state(&mut self, state: &Arc<JobState>) {
-        let job = self.jobs.entry(state.job.clone()).or_insert_with(|| {
+        if !self.jobs.contains_key(&state.job) {
+            let job = self.first_state(state);
+            self.jobs.insert(state.job.clone(), Box::new(job));
             self.defined += 1;
-            Job::new(state)
-        });
-        let (was, ()) = (job.is_deleted(), job.apply_state(state));
+        }
+        let job = self.jobs.get_mut(&state.job).expect("it has just been put there");
+        let (was, ()) = (job.is_deleted(), job.apply_state(state, &self.calendars));
         match (was, job.is_deleted()) {
             (false, true) => self.defined -= 1,
             (true, false) => self.defined += 1,
             (true, true) | (false, false) => {}
         }
+        let names = uses::names(&job.state);
+        self.uses.set(&state.job, names);
         self.index_job(&state.job);
     }
 
     fn apply_skipped(&mut self, skipped: &Skipped) {
-        if let SkippedWhat::Slots { last, .. } = &skipped.what {
+        if let (SkippedWhat::Slots { last, .. }, None) = (&skipped.what, skipped.backfill) {
             self.decide_through(&skipped.job, skipped.incarnation, *last);
         }
     }
 
-    fn apply_fired(&mut self, fired: &Arc<Fired>) {
-        match &fired.cause {
-            Cause::Slot(slot) => self.decide_through(&fired.job, fired.incarnation, *slot),
-            Cause::Trigger(trigger) => {
-                if let Some(key) = &trigger.key {
-                    self.keys.insert(&fired.job, fired.incarnation, key, fired);
-                }
-            }
-        }
-        let id = fired.shard_id();
-        if let Some(shard) = self.shards.get_mut(&id) {
-            shard.apply_fired(fired);
-            self.index_shard(id);
-            return;
-        }
-        if fired.fire_no > 1 {
-            // Its shard has ended: nothing is live. Where the end was folded before the fire it ended, the
-            // dead letter still names an older one.
-            let dead = self.dead.values_mut().find(|dead| dead.key.shard == id);
-            if let Some(dead) = dead.filter(|dead| dead.letter.fired.fire_no < fired.fire_no) {
-                dead.letter.fired = Fired::clone(fired);
-            }
-            return;
-        }
-        if self.unfired == Some(id) {
-            self.unfired = None;
-        }
-        let mut shard = Shard::new(Arc::clone(fired));
-        let ended = self.early.take(id).is_some_and(|last| shard.apply_event(last));
-        self.live.entry(fired.job.clone()).or_default().push(id);
-        self.shards.insert(id, shard);
-        if ended {
-            self.end_shard(id);
-        } else {
-            self.index_shard(id);
-        }
-    }
-
-    fn end_shard(&mut self, id: ShardId) {
-        let Some(shard) = self.shards.get(&id) else { return };
-        if let Some(LastEvent { seq, at, place, kind: LastKind::Failed(failure) }) = &shard.last {
-            let dead_through = self.cursor.as_ref().map_or(0, |cursor| cursor.dead_through);
-            if *seq > dead_through {
-                let fired = Fired::clone(&shard.fired);
-                let (queue, job) = (fired.queue.clone(), fired.job.clone());
-                let letter = DeadLetter {
-                    fired,
-                    attempts: place.attempt,
-                    failure: failure.clone(),
-                    at: *at,
-                };
-                let key = RunKey { queue, job, shard: id };
-                self.dead.insert(*seq, PendingDead { key, letter });
-            }
-        }
-        self.drop_shard(id);
-    }
-
-    pub(crate) fn drop_shard(&mut self, id: ShardId) {
-        let Some(shard) = self.shards.remove(&id) else { return };
-        if let Some(at) = shard.indexed {
-            self.timers.remove(&(at, id));
-        }
-        let job = &shard.fired.job;
-        if let Some(live) = self.live.get_mut(job) {
-            live.retain(|other| *other != id);
-            if live.is_empty() {
-                self.live.remove(job);
-            }
-        }
-    }
-
-    fn decide_through(&mut self, job: &JobId, incarnation: Incarnation, through: Timestamp) {
+    pub(crate) fn decide_through(
+        &mut self,
+        job: &JobId,
+        incarnation: Incarnation,
+        through: Timestamp,
+    ) {
         if let Some(state) = self.jobs.get_mut(job)
             && state.state.incarnation == incarnation
         {
@@ -402,7 +416,7 @@ impl Partition {
         }
     }
 
-    fn index_job(&mut self, id: &JobId) {
+    pub(crate) fn index_job(&mut self, id: &JobId) {
         let position = self.cursor.as_ref().map(|cursor| &cursor.position);
         let (true, Some(job)) = (self.is_leading(), self.jobs.get_mut(id)) else { return };
         let decided = position.map_or(Timestamp::MIN, |p| position::decided_through(p, id));
@@ -411,21 +425,11 @@ impl Partition {
             return;
         }
         if let Some(old) = job.indexed {
-            self.due.remove(&(old, id.clone()));
+            self.due.remove(old, id);
         }
         job.indexed = due;
         if let Some(due) = due {
-            self.due.insert((due, id.clone()));
+            self.due.insert(due, id.clone());
         }
-    }
-
-    fn index_shard(&mut self, id: ShardId) {
-        let (true, Some(shard)) = (self.is_leading(), self.shards.get_mut(&id)) else { return };
-        if let Some(old) = shard.indexed {
-            self.timers.remove(&(old, id));
-        }
-        let (at, _) = shard.timer();
-        shard.indexed = Some(at);
-        self.timers.insert((at, id));
     }
 }

@@ -1,126 +1,200 @@
 //! A job's slots: the compiled form of its schedule.
 //!
-//! Invariant: slots are strictly increasing, and `next`, `prev` and `count` agree on them.
+//! ```text
+//!   cron, cron, …  ─┐
+//!   every, delay   ─┼─ days of calendars ─ windows of the day ─ start, end ─► slots ─ + jitter ─► due instants
+//!   at             ─┘
+//! ```
+//!
+//! Invariant: slots are strictly increasing, and `next`, `prev` and `count` agree on them. None of the three walks
+//! slots; what is looked at one by one is at most days, windows and clock changes.
 
-use cronstream_schemas::definition::Schedule;
-use cronstream_schemas::duration::Span;
+mod compile;
+mod interval;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cronstream_schemas::calendar::CalendarId;
+use cronstream_schemas::definition::JobDefinition;
 use cronstream_schemas::fault::Fault;
+use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
-use crate::schedule::{Cron, Zone};
+pub(crate) use self::compile::{expression_path, unreadable, zone};
+use self::interval::Interval;
+use crate::calendar::Calendars;
+use crate::schedule::{Cron, Rules, Slots, Union, Zone};
 
-/// When a job is due, compiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
-    /// A cron expression in a zone.
-    Cron(Cron, Zone),
-    /// A fixed interval from an anchor; the first slot is one interval after it.
-    Every {
-        /// What the interval counts from.
-        anchor: Timestamp,
-        /// The interval; never zero.
-        interval: Span,
-    },
-    /// One slot.
-    At(Timestamp),
+/// When a job is due, compiled. Cheap to clone; what is rare is shared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    kind: Kind,
+    jitter_ms: u32,
+    limits: Option<Arc<Limits>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    /// One expression on any day.
+    Cron(Cron, Zone, Rules),
+    Union(Arc<Union>),
+    Every(Interval),
+    FixedDelay(Interval),
+    /// None when the calendars or the windows leave it out.
+    At(Option<i64>),
+}
+
+/// What few jobs have.
+#[derive(Debug, PartialEq, Default)]
+struct Limits {
+    start: Timestamp,
+    end: Option<Timestamp>,
+    missing: Option<CalendarId>,
 }
 
 impl Plan {
-    /// Compiles a schedule.
+    /// Compiles the schedule of a definition, with everything that filters and delays its slots. `anchor` is when
+    /// its interval was first defined. A calendar that is not known is no fault: see [`Self::missing_calendar`].
     ///
     /// # Errors
-    /// One fault for the expression and one for the zone, where they are wrong.
+    /// One fault for each expression and for the zone, where they are wrong.
     pub fn compile(
-        schedule: &Schedule,
-        time_zone: &str,
+        definition: &JobDefinition,
+        job: &JobId,
         anchor: Timestamp,
+        calendars: &Calendars,
     ) -> Result<Self, Vec<Fault>> {
-        let zone = Zone::get(time_zone).map_err(|e| {
-            let expected = "an IANA name such as \"Europe/Berlin\"";
-            Fault::new("$.time_zone", time_zone, e.to_string(), expected)
-        });
-        match (schedule, zone) {
-            (Schedule::Cron(expr), zone) => match (Cron::parse(expr), zone) {
-                (Ok(cron), Ok(zone)) => Ok(Self::Cron(cron, zone)),
-                (Err(e), zone) => {
-                    let problem = format!("{} at byte {}", e.message, e.position);
-                    let fault = Fault::new("$.schedule.cron", &e.value, problem, e.hint);
-                    Err(std::iter::once(fault).chain(zone.err()).collect())
-                }
-                (Ok(_), Err(fault)) => Err(vec![fault]),
-            },
-            (Schedule::Every(_) | Schedule::At(_), Err(fault)) => Err(vec![fault]),
-            (Schedule::Every(interval), Ok(_)) => {
-                Ok(Self::Every { anchor, interval: Span::from_millis(interval.as_millis().max(1)) })
-            }
-            (Schedule::At(at), Ok(_)) => Ok(Self::At(*at)),
-        }
+        compile::compile(definition, job, anchor, calendars)
     }
 
     /// The first slot after `after`.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Cron(cron, zone) => {
-                cron.next(*zone, after.as_millis()).map(Timestamp::from_millis)
-            }
-            Self::Every { anchor, interval } => {
-                let passed = after.since(*anchor).as_millis() / u128::from(interval.as_millis());
-                slot(*anchor, *interval, passed + 1)
-            }
-            Self::At(at) => (*at > after).then_some(*at),
-        }
+        let mut after = after.as_millis();
+        let Some(limits) = &self.limits else {
+            return self.kind.next(after).map(Timestamp::from_millis);
+        };
+        after = after.max(limits.start.as_millis() - 1);
+        let slot = self.kind.next(after).map(Timestamp::from_millis)?;
+        limits.end.is_none_or(|end| slot < end).then_some(slot)
     }
 
     /// The last slot before `before`.
     #[must_use]
     pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Cron(cron, zone) => {
-                cron.prev(*zone, before.as_millis()).map(Timestamp::from_millis)
-            }
-            Self::Every { anchor, interval } => {
-                let since = before.since(*anchor).as_millis().checked_sub(1)?;
-                let number = since / u128::from(interval.as_millis());
-                if number == 0 { None } else { slot(*anchor, *interval, number) }
-            }
-            Self::At(at) => (*at < before).then_some(*at),
-        }
+        let Some(limits) = &self.limits else {
+            return self.kind.prev(before.as_millis()).map(Timestamp::from_millis);
+        };
+        let before = limits.end.map_or(before, |end| before.min(end));
+        let slot = self.kind.prev(before.as_millis()).map(Timestamp::from_millis)?;
+        (slot >= limits.start).then_some(slot)
     }
 
     /// How many slots lie after `after`, up to and including `through`.
     #[must_use]
     pub fn count(&self, after: Timestamp, through: Timestamp) -> u64 {
+        let (mut after, mut through) = (after.as_millis(), through.as_millis());
+        if let Some(limits) = &self.limits {
+            after = after.max(limits.start.as_millis() - 1);
+            through = limits.end.map_or(through, |end| through.min(end.as_millis() - 1));
+        }
+        if after < through { self.kind.count(after, through) } else { 0 }
+    }
+
+    /// How long after its slot the job is due: the same for all its slots, and stable by its name.
+    #[must_use]
+    pub fn jitter(&self) -> Duration {
+        Duration::from_millis(self.jitter_ms.into())
+    }
+
+    /// The first calendar that the job names and nobody knows: its slots are then those of the plan without
+    /// calendars, and are held.
+    #[must_use]
+    pub fn missing_calendar(&self) -> Option<&CalendarId> {
+        self.limits.as_ref()?.missing.as_ref()
+    }
+
+    /// The expressions, in their order.
+    pub(crate) fn crons(&self) -> impl Iterator<Item = &Cron> {
+        let (one, parts) = match &self.kind {
+            Kind::Cron(cron, _, _) => (Some(cron), None),
+            Kind::Union(union) => (None, Some(&union.parts)),
+            Kind::Every(_) | Kind::FixedDelay(_) | Kind::At(_) => (None, None),
+        };
+        one.into_iter().chain(parts.into_iter().flatten().map(|part| &part.cron))
+    }
+
+    /// Whether the slots count from the end of the run before.
+    #[must_use]
+    pub fn is_fixed_delay(&self) -> bool {
+        matches!(self.kind, Kind::FixedDelay(_))
+    }
+
+    /// The plan with its delay counted from `base`; any other than a fixed delay stays as it is.
+    #[must_use]
+    pub fn rebased(&self, base: Timestamp) -> Self {
+        let kind = match &self.kind {
+            Kind::FixedDelay(interval) => Kind::FixedDelay(interval.after(base)),
+            Kind::Cron(..) | Kind::Union(_) | Kind::Every(_) | Kind::At(_) => self.kind.clone(),
+        };
+        Self { kind, ..self.clone() }
+    }
+}
+
+impl Kind {
+    fn next(&self, after: i64) -> Option<i64> {
         match self {
-            Self::Cron(cron, zone) => cron.count(*zone, after.as_millis(), through.as_millis()),
-            Self::Every { anchor, interval } => {
-                let passed = |at: Timestamp| {
-                    at.since(*anchor).as_millis() / u128::from(interval.as_millis())
-                };
-                u64::try_from(passed(through).saturating_sub(passed(after))).unwrap_or(u64::MAX)
-            }
-            Self::At(at) => u64::from(*at > after && *at <= through),
+            Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).next(after),
+            Self::Union(union) => union.next(after),
+            Self::Every(interval) | Self::FixedDelay(interval) => interval.next(after),
+            Self::At(at) => at.filter(|at| *at > after),
+        }
+    }
+
+    fn prev(&self, before: i64) -> Option<i64> {
+        match self {
+            Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).prev(before),
+            Self::Union(union) => union.prev(before),
+            Self::Every(interval) | Self::FixedDelay(interval) => interval.prev(before),
+            Self::At(at) => at.filter(|at| *at < before),
+        }
+    }
+
+    fn count(&self, after: i64, through: i64) -> u64 {
+        match self {
+            Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).count(after, through),
+            Self::Union(union) => union.count(after, through),
+            Self::Every(interval) | Self::FixedDelay(interval) => interval.count(after, through),
+            Self::At(at) => u64::from(at.is_some_and(|at| at > after && at <= through)),
         }
     }
 }
 
-fn slot(anchor: Timestamp, interval: Span, number: u128) -> Option<Timestamp> {
-    let offset = number.checked_mul(u128::from(interval.as_millis()))?;
-    let millis = anchor.as_millis().checked_add(i64::try_from(offset).ok()?)?;
-    (millis <= Timestamp::MAX.as_millis()).then(|| Timestamp::from_millis(millis))
+fn slots(cron: &Cron, zone: Zone, rules: Rules) -> Slots<'_> {
+    Slots { cron, zone, rules, days: None }
 }
 
 #[cfg(test)]
 mod tests {
+    use cronstream_schemas::definition::Draft;
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_millis(millis)
     }
 
+    fn plan(fields: &str, anchor: i64) -> Plan {
+        let body = format!(r#"{{"task":"t",{fields}}}"#);
+        let definition = Draft::decode(body.as_bytes()).finish().unwrap();
+        Plan::compile(&definition, &"a/b".parse().unwrap(), at(anchor), &Calendars::default())
+            .unwrap()
+    }
+
     #[test]
     fn an_interval_counts_from_its_anchor() {
-        let plan = Plan::Every { anchor: at(1_000), interval: Span::from_millis(300) };
+        let plan = plan(r#""schedule":{"every":"300ms"}"#, 1_000);
         assert_eq!(plan.next(at(0)), Some(at(1_300)));
         assert_eq!(plan.next(at(1_000)), Some(at(1_300)));
         assert_eq!(plan.next(at(1_300)), Some(at(1_600)));
@@ -132,18 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn next_prev_and_count_agree() {
-        let cron = Plan::Cron(Cron::parse("*/7 * * * *").unwrap(), Zone::UTC);
-        let every = Plan::Every { anchor: at(5), interval: Span::from_millis(61_007) };
-        for plan in [cron, every, Plan::At(at(100_000))] {
-            let (mut slot, mut slots) = (Timestamp::MIN, 0);
-            while let Some(next) = plan.next(slot).filter(|next| *next <= at(7_200_000)) {
-                assert!(next > slot);
-                slots += 1;
-                assert_eq!(plan.prev(next.plus(std::time::Duration::from_millis(1))), Some(next));
-                assert_eq!(plan.count(Timestamp::MIN, next), slots, "{plan:?}");
-                slot = next;
-            }
-        }
+    fn a_plan_is_small() {
+        assert!(size_of::<Plan>() <= 88, "{}", size_of::<Plan>());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, RunEvent};
 use cronstream_schemas::id::{Epoch, Instance, ShardId, Tick};
-use cronstream_schemas::name::Name;
+use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::{Prefix, RunKey};
 use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
@@ -101,6 +101,19 @@ pub struct RunAppend {
     pub keep_until: Timestamp,
 }
 
+/// A job's accepted revisions, to be read from CRON_LOG in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryRead {
+    /// The command that waits for them.
+    pub command: u64,
+    /// The job.
+    pub job: JobId,
+    /// From which instant on slots are asked for.
+    pub from: Timestamp,
+    /// Up to which instant slots are asked for.
+    pub to: Timestamp,
+}
+
 /// What a leader does next.
 #[derive(Debug, Default)]
 pub struct Turn {
@@ -108,8 +121,12 @@ pub struct Turn {
     pub batch: Option<Batch>,
     /// The run events to append.
     pub appends: Vec<RunAppend>,
+    /// What to read, for [`Partition::history_read`].
+    pub history: Option<HistoryRead>,
     /// When to take the next turn if nothing else happens.
     pub wake_at: Option<Timestamp>,
+    /// A command that waits until the log is read to its head: see [`Partition::read_log`].
+    pub read_log: Option<u64>,
 }
 
 impl Partition {
@@ -123,16 +140,22 @@ impl Partition {
         self.ending.extend(appends.iter().map(|append| append.key.shard));
         let mut turn = Turn::default();
         if may_commit {
+            let jobs = &self.jobs;
+            let is_due = |at, id: &JobId| jobs.get(id).is_some_and(|job| job.indexed == Some(at));
+            self.due.prepare(now.horizon(), is_due);
             let mut draft = Draft::new(self, now, settings, cursor.epoch);
             draft.apply_commands();
             draft.release_held();
             draft.retry();
             let position = draft.fire_due();
+            draft.catch_up();
             let planned = draft.finish();
             appends.extend(planned.appends);
             let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
             let lags = cursor.commands_through < planned.commands_through;
-            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) {
+            // Jobs go by new days once a cursor says that they owe nothing from before.
+            let days = self.replans.iter().any(|(from, _)| *from <= now.horizon());
+            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days {
                 turn.batch = Some(Batch {
                     events: planned.events,
                     cursor: Cursor {
@@ -148,12 +171,16 @@ impl Partition {
                 });
             }
             turn.wake_at = planned.wake_at;
+            turn.history = planned.history.filter(|read| self.asks(read));
+            turn.read_log = planned.read_log;
         }
         appends.truncate(APPENDS_MAX);
         self.ending.extend(appends.iter().map(|append| append.key.shard));
         turn.appends = appends;
-        let next = [self.due.first().map(|(at, _)| *at), self.timers.first().map(|(at, _)| *at)];
-        turn.wake_at = next.into_iter().flatten().chain(turn.wake_at).min();
+        let next = [self.due.first(), self.timers.first().map(|(at, _)| *at)];
+        let held = self.held_wake(now.wall).filter(|_| !settings.hold);
+        let days = self.replans.iter().map(|(from, _)| *from).min();
+        turn.wake_at = next.into_iter().flatten().chain(turn.wake_at).chain(held).chain(days).min();
         turn
     }
 

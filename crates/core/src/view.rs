@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here changes the fold.
 
-use cronstream_schemas::event::Cursor;
+use cronstream_schemas::event::{Cursor, Held};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
@@ -52,7 +52,7 @@ impl Partition {
     pub fn decided_through(&self, now: Timestamp) -> Timestamp {
         let position = self.position().due;
         match self.due.first() {
-            Some((due, _)) if *due <= now => position,
+            Some(due) if due <= now => position,
             Some(_) | None if self.is_leading() => position.max(now),
             Some(_) | None => position,
         }
@@ -76,14 +76,25 @@ impl Partition {
         self.defined
     }
 
+    /// A job, a deleted one included.
+    #[must_use]
+    pub fn job(&self, id: &JobId) -> Option<&Job> {
+        self.jobs.get(id).map(Box::as_ref)
+    }
+
     /// Every job, deleted ones included.
     pub fn jobs(&self) -> impl Iterator<Item = (&JobId, &Job)> {
-        self.jobs.iter()
+        self.jobs.iter().map(|(id, job)| (id, job.as_ref()))
     }
 
     /// Every live shard.
     pub fn shards(&self) -> impl Iterator<Item = &Shard> {
         self.shards.values()
+    }
+
+    /// Everything that waits, by job: single slots and ranges.
+    pub fn held(&self) -> impl Iterator<Item = &Held> {
+        self.held.values().flat_map(|waiting| waiting.entries.values()).map(AsRef::as_ref)
     }
 
     /// Whether anything but a cursor was folded.

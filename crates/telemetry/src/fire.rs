@@ -79,6 +79,7 @@ pub(crate) fn about(span: Draft, fired: &Fired) -> Draft {
     let cause = match fired.cause {
         Cause::Slot(_) => "slot",
         Cause::Trigger(_) => "trigger",
+        Cause::Backfill(_) => "backfill",
     };
     named(span, fired)
         .text(names::RUN, fired.run.to_string())

@@ -253,6 +253,8 @@ pub(crate) fn fired(job: &str, task: &str, params: &str) -> Fired {
         retry: RetryPolicy { max_attempts: 3, base: Span::from_secs(1), cap: Span::from_secs(60) },
         epoch: Epoch(1),
         traceparent: run.trace_context("fire.0.1", true).to_string(),
+        node: None,
+        tzdb: None,
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Event;
+use crate::calendar::{CalendarDefinition, CalendarId};
 use crate::command::Verb;
 use crate::definition::JobDefinition;
 use crate::duration::Span;
@@ -27,6 +28,8 @@ pub enum LogEvent {
     JobResumed(JobState),
     /// The job's life has ended; a tombstone. On `cron.job`.
     JobDeleted(JobState),
+    /// A slot to come is to be skipped or shifted, or no longer. On `cron.job`.
+    JobOverridden(JobState),
     /// A revision that was accepted, for the record. On `cron.history`.
     JobRevised(JobState),
     /// The order to run one shard. On `cron.fire`.
@@ -43,6 +46,28 @@ pub enum LogEvent {
     Cursor(Cursor),
     /// The installation's settings. On `cron.meta`.
     Meta(Meta),
+    /// A version of a calendar is in force. On `cron.object.calendar`.
+    CalendarDefined(CalendarState),
+    /// The calendar's life has ended; a tombstone. On `cron.object.calendar`.
+    CalendarDeleted(CalendarState),
+    /// A version of a calendar that was accepted, for the record. On `cron.object-history.calendar`.
+    CalendarRevised(CalendarState),
+}
+
+/// A calendar's whole state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CalendarState {
+    /// The calendar.
+    pub calendar: CalendarId,
+    /// The version in force: the sequence of the command that defined it.
+    pub revision: Revision,
+    /// Its days; absent once it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<CalendarDefinition>,
+    /// Sequence of the command that made the change.
+    pub command: u64,
+    /// Broker timestamp of that command.
+    pub at: Timestamp,
 }
 
 /// A job's whole state; each change repeats all of it.
@@ -64,10 +89,28 @@ pub struct JobState {
     /// Since when the job is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Timestamp>,
+    /// Slots to come that are to be skipped or shifted, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+    /// The version of the zone data that the leader reads zones by, such as `2026f`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tzdb: Option<String>,
     /// Sequence of the command that made the change.
     pub command: u64,
     /// Broker timestamp of that command.
     pub at: Timestamp,
+}
+
+/// What is asked for one slot to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Override {
+    /// The slot.
+    pub slot: Timestamp,
+    /// When it is due instead; absent when it is to be skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Sequence of the command that asked for it.
+    pub command: u64,
 }
 
 /// Why a run exists.
@@ -78,6 +121,17 @@ pub enum Cause {
     Slot(Timestamp),
     /// A trigger command.
     Trigger(TriggerCause),
+    /// A slot that a backfill runs again.
+    Backfill(BackfillCause),
+}
+
+/// The backfill that made a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BackfillCause {
+    /// The slot.
+    pub slot: Timestamp,
+    /// Sequence of the command.
+    pub command: u64,
 }
 
 /// The trigger that made a run.
@@ -147,6 +201,12 @@ pub struct Fired {
     pub epoch: Epoch,
     /// W3C Trace Context of this fire.
     pub traceparent: String,
+    /// The leader's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// The version of the zone data that the slot was computed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tzdb: Option<String>,
 }
 
 impl Fired {
@@ -187,6 +247,18 @@ impl Fired {
 pub enum HeldReason {
     /// The cluster was started with `--hold` and is not released yet.
     Hold,
+    /// Its jitter has not passed, and a new revision is in force.
+    Jitter,
+    /// It was shifted to a later instant.
+    Shifted,
+    /// It is one of many missed slots that fire one after the other.
+    CatchUp,
+    /// It is one of many past slots that were asked to run again.
+    Backfill,
+    /// A run of the job's catch-up or backfill is live.
+    Queued,
+    /// A calendar that the job uses is gone.
+    CalendarMissing,
 }
 
 /// A due slot that may not fire yet; it keeps its revision whatever is defined meanwhile.
@@ -206,6 +278,30 @@ pub struct Held {
     pub why: HeldReason,
     /// How far the misfire policy lets it be late.
     pub fire_within: Span,
+    /// It fires no earlier than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Timestamp>,
+    /// The slots that wait behind it in the same message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<HeldRange>,
+}
+
+/// Many slots of one revision that wait together, the first of them in [`Held::slot`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct HeldRange {
+    /// The last token of its subject, the same until all of its slots have their outcome.
+    pub id: String,
+    /// The last slot.
+    pub through: Timestamp,
+    /// How many slots are left.
+    pub left: u64,
+    /// Sequence of the backfill that asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<u64>,
+    /// What the revision's `every` counts from.
+    pub anchor: Timestamp,
+    /// Slots up to here are not this revision's.
+    pub after: Timestamp,
 }
 
 /// A held slot that has got its outcome.
@@ -215,6 +311,9 @@ pub struct HeldEnded {
     pub job: JobId,
     /// The slot.
     pub slot: Timestamp,
+    /// The range that has ended with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
 }
 
 /// Why a slot does not fire.
@@ -229,6 +328,22 @@ pub enum SkipReason {
     Paused,
     /// The job was deleted while the slot was held.
     Deleted,
+    /// It was asked to be skipped.
+    Requested,
+}
+
+impl SkipReason {
+    /// The reason as it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Misfire => "misfire",
+            Self::Overlap => "overlap",
+            Self::Paused => "paused",
+            Self::Deleted => "deleted",
+            Self::Requested => "requested",
+        }
+    }
 }
 
 /// Slots, or a trigger, that do not fire.
@@ -246,6 +361,16 @@ pub struct Skipped {
     pub what: SkippedWhat,
     /// When the leader decided it.
     pub at: Timestamp,
+    /// The leader's term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+    /// The leader's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// Sequence of the backfill that asked for these slots to run again; the schedule's own outcome of each of them
+    /// stands elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<u64>,
 }
 
 /// What does not fire.
@@ -329,11 +454,12 @@ pub struct Meta {
 
 impl LogEvent {
     /// The kinds this binary knows.
-    pub const KINDS: [&str; 12] = [
+    pub const KINDS: [&str; 16] = [
         "job_defined",
         "job_paused",
         "job_resumed",
         "job_deleted",
+        "job_overridden",
         "job_revised",
         "fired",
         "held",
@@ -342,6 +468,9 @@ impl LogEvent {
         "rejected",
         "cursor",
         "meta",
+        "calendar_defined",
+        "calendar_deleted",
+        "calendar_revised",
     ];
 }
 

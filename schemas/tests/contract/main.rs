@@ -10,7 +10,8 @@ mod pages;
 
 use std::path::PathBuf;
 
-use cronstream_schemas::command::{Cancel, Trigger};
+use cronstream_schemas::calendar::CalendarDefinition;
+use cronstream_schemas::command::{Backfill, Cancel, Shift, Skip, Trigger};
 use cronstream_schemas::definition::JobDefinition;
 use cronstream_schemas::event::{DeadLetter, LogEvent, RunEvent};
 use cronstream_schemas::status::NodeStatus;
@@ -22,12 +23,16 @@ fn path(relative: &str) -> PathBuf {
 }
 
 /// Every schema by the name of its file.
-fn schemas() -> [(&'static str, Value); 8] {
+fn schemas() -> [(&'static str, Value); 12] {
     let of = |schema: schemars::Schema| schema.to_value();
     [
         ("job-definition", strict(of(schemars::schema_for!(JobDefinition)))),
         ("trigger", strict(of(schemars::schema_for!(Trigger)))),
         ("cancel", strict(of(schemars::schema_for!(Cancel)))),
+        ("skip", strict(of(schemars::schema_for!(Skip)))),
+        ("shift", strict(of(schemars::schema_for!(Shift)))),
+        ("backfill", strict(of(schemars::schema_for!(Backfill)))),
+        ("calendar", strict(of(schemars::schema_for!(CalendarDefinition)))),
         ("log-event", of(schemars::schema_for!(LogEvent))),
         ("run-event", of(schemars::schema_for!(RunEvent))),
         ("dead-letter", of(schemars::schema_for!(DeadLetter))),

@@ -57,5 +57,9 @@ fn the_page_on_events_names_every_field_and_kind() {
 fn the_page_on_definitions_names_every_field_and_verb() {
     let mut further = Verb::ALL.map(Verb::as_str).to_vec();
     further.extend([header::EXPECTED_REVISION, header::REPLY]);
-    check_page("definition.md", &["job-definition", "trigger", "cancel"], &further);
+    check_page(
+        "definition.md",
+        &["job-definition", "trigger", "cancel", "skip", "shift", "backfill"],
+        &further,
+    );
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use cronstream_core::schedule::{Cron, Zone};
-use cronstream_schemas::definition::{JobDefinition, Schedule};
+use cronstream_schemas::definition::{JobDefinition, Schedule, When};
 use cronstream_schemas::event::{JobState, LogEvent};
 use cronstream_schemas::id::Revision;
 use cronstream_schemas::name::JobId;
@@ -26,8 +26,12 @@ pub(super) fn states(log: &[Stored<LogEvent>]) -> BTreeMap<JobId, Vec<&JobState>
     let mut states: BTreeMap<JobId, Vec<&JobState>> = BTreeMap::new();
     for state in log.iter().filter_map(|stored| state_of(&stored.event)) {
         let known = states.entry(state.job.clone()).or_default();
-        // A revision stands twice, on `cron.job` and on `cron.history`.
-        if known.last().is_none_or(|last| last.command != state.command) {
+        // A revision stands twice, on `cron.job` and on `cron.history`; a slot that is decided ahead of its instant
+        // moves the same state on.
+        let same = |last: &&JobState| {
+            (last.command, last.effective_after) == (state.command, state.effective_after)
+        };
+        if !known.last().is_some_and(same) {
             known.push(state);
         }
     }
@@ -40,6 +44,7 @@ fn state_of(event: &LogEvent) -> Option<&JobState> {
         | LogEvent::JobPaused(state)
         | LogEvent::JobResumed(state)
         | LogEvent::JobDeleted(state)
+        | LogEvent::JobOverridden(state)
         | LogEvent::JobRevised(state) => Some(state),
         LogEvent::Fired(_)
         | LogEvent::Held(_)
@@ -47,8 +52,23 @@ fn state_of(event: &LogEvent) -> Option<&JobState> {
         | LogEvent::Skipped(_)
         | LogEvent::Rejected(_)
         | LogEvent::Cursor(_)
+        | LogEvent::CalendarDefined(_)
+        | LogEvent::CalendarDeleted(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::Meta(_) => None,
     }
+}
+
+/// The earliest instants to which slots were shifted.
+pub(super) fn shifted(log: &[Stored<LogEvent>]) -> BTreeMap<(&JobId, Timestamp), Timestamp> {
+    let mut shifted = BTreeMap::new();
+    for state in log.iter().filter_map(|stored| state_of(&stored.event)) {
+        for (slot, to) in state.overrides.iter().filter_map(|it| Some((it.slot, it.to?))) {
+            let first = shifted.entry((&state.job, slot)).or_insert(to);
+            *first = to.min(*first);
+        }
+    }
+    shifted
 }
 
 /// The slots that a job owes up to `through`.
@@ -99,13 +119,17 @@ fn next_slot(
     after: i64,
 ) -> Result<Option<i64>, String> {
     match &definition.schedule {
-        Schedule::At(at) => Ok(Some(at.as_millis()).filter(|at| *at > after)),
+        Schedule::At(When::Instant(at)) => Ok(Some(at.as_millis()).filter(|at| *at > after)),
+        Schedule::At(When::Local(_)) | Schedule::FixedDelay(_) => {
+            Err(format!("the checker does not know {:?}", definition.schedule))
+        }
         Schedule::Every(span) => {
             let anchor = anchor.as_millis();
             let span = i64::try_from(span.as_millis().max(1)).map_err(|e| e.to_string())?;
             Ok(Some(anchor + ((after - anchor).div_euclid(span) + 1).max(1) * span))
         }
-        Schedule::Cron(text) => {
+        Schedule::Cron(expressions) => {
+            let [text] = expressions.as_slice() else { return Err("several expressions".into()) };
             let cron = Cron::parse(text).map_err(|e| e.to_string())?;
             let zone = Zone::get(&definition.time_zone).map_err(|e| e.to_string())?;
             Ok(cron.next(zone, after))

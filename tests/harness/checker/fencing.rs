@@ -91,6 +91,10 @@ fn belongs_to(stored: &Stored<LogEvent>, batch: Batch, before: Option<Newest>) -
         | LogEvent::JobPaused(_)
         | LogEvent::JobResumed(_)
         | LogEvent::JobDeleted(_)
+        | LogEvent::JobOverridden(_)
+        | LogEvent::CalendarDefined(_)
+        | LogEvent::CalendarDeleted(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::JobRevised(_)
         | LogEvent::Held(_)
         | LogEvent::HeldEnded(_)
@@ -126,6 +130,7 @@ fn partition(event: &LogEvent, partitions: u8) -> Option<Partition> {
         | LogEvent::JobPaused(state)
         | LogEvent::JobResumed(state)
         | LogEvent::JobDeleted(state)
+        | LogEvent::JobOverridden(state)
         | LogEvent::JobRevised(state) => of(&state.job),
         LogEvent::Fired(it) => of(&it.job),
         LogEvent::Held(it) => of(&it.job),
@@ -133,6 +138,9 @@ fn partition(event: &LogEvent, partitions: u8) -> Option<Partition> {
         LogEvent::Skipped(it) => of(&it.job),
         LogEvent::Rejected(it) => it.job.as_ref().map_or(Some(Partition(0)), of),
         LogEvent::Cursor(it) => Some(it.partition),
+        LogEvent::CalendarDefined(it)
+        | LogEvent::CalendarDeleted(it)
+        | LogEvent::CalendarRevised(it) => Some(Partition::of_calendar(&it.calendar, partitions)),
         LogEvent::Meta(_) => None,
     }
 }

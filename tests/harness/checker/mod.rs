@@ -3,6 +3,7 @@
 //! Invariant: pure, and independent of the code under test but for the calendar and the wire types. A history
 //! in which no fault did anything is no evidence: the answer is [`Verdict::Inconclusive`].
 
+mod backfills;
 mod due;
 mod effects;
 mod fencing;
@@ -85,6 +86,7 @@ pub fn check(history: &History, terms: &Terms) -> Verdict {
     violations.extend(fencing.violations);
     violations.extend(runs::check(history, terms));
     violations.extend(effects::check(history, terms));
+    violations.extend(backfills::check(history, terms));
     if !violations.is_empty() {
         return Verdict::Fail(violations);
     }

@@ -71,13 +71,18 @@ pub(super) fn check(history: &History, terms: &Terms) -> Result<Slots, String> {
     Ok(Slots { violations, fired: fired.count() })
 }
 
-fn fired(history: &History) -> impl Iterator<Item = (&Stored<LogEvent>, &Fired)> {
+/// The fires, in their order.
+pub(super) fn fired(history: &History) -> impl Iterator<Item = (&Stored<LogEvent>, &Fired)> {
     history.log.iter().filter_map(|stored| match &stored.event {
         LogEvent::Fired(fired) => Some((stored, fired)),
         LogEvent::JobDefined(_)
         | LogEvent::JobPaused(_)
         | LogEvent::JobResumed(_)
         | LogEvent::JobDeleted(_)
+        | LogEvent::JobOverridden(_)
+        | LogEvent::CalendarDefined(_)
+        | LogEvent::CalendarDeleted(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::JobRevised(_)
         | LogEvent::Held(_)
         | LogEvent::HeldEnded(_)
@@ -93,12 +98,13 @@ fn fires(history: &History, terms: &Terms) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut by_id: BTreeMap<FireId, u64> = BTreeMap::new();
     let mut by_slot: BTreeMap<(&JobId, Timestamp, u16, u32), u64> = BTreeMap::new();
+    let shifted = due::shifted(&history.log);
     for (stored, fired) in fired(history) {
         let (job, slot, sequence) = (&fired.job, fired.scheduled_at, stored.sequence);
         let id = fired.id();
         let twice = match &fired.cause {
             Cause::Slot(slot) => by_slot.insert((job, *slot, fired.shard, fired.fire_no), sequence),
-            Cause::Trigger(_) => None,
+            Cause::Trigger(_) | Cause::Backfill(_) => None,
         };
         if let Some(first) = by_id.insert(id, sequence).or(twice) {
             let sequences = (first, sequence);
@@ -108,7 +114,8 @@ fn fires(history: &History, terms: &Terms) -> Vec<Violation> {
         if id.fire_no != 1 && !by_id.contains_key(&before) {
             violations.push(Violation::FireGap { fire: id, sequence });
         }
-        if stored.at < slot.minus(terms.max_clock_error) {
+        let due = shifted.get(&(job, slot)).map_or(slot, |to| slot.min(*to));
+        if stored.at < due.minus(terms.max_clock_error) {
             violations.push(Violation::FiredEarly { job: job.clone(), slot, stored: stored.at });
         }
     }
@@ -122,6 +129,10 @@ fn skipped(history: &History) -> impl Iterator<Item = (u64, &Skipped)> {
         | LogEvent::JobPaused(_)
         | LogEvent::JobResumed(_)
         | LogEvent::JobDeleted(_)
+        | LogEvent::JobOverridden(_)
+        | LogEvent::CalendarDefined(_)
+        | LogEvent::CalendarDeleted(_)
+        | LogEvent::CalendarRevised(_)
         | LogEvent::JobRevised(_)
         | LogEvent::Fired(_)
         | LogEvent::Held(_)
@@ -136,8 +147,8 @@ fn skipped(history: &History) -> impl Iterator<Item = (u64, &Skipped)> {
 fn last_decided(history: &History) -> Timestamp {
     let fired = fired(history).map(|(_, fired)| fired.scheduled_at);
     let skipped = skipped(history).filter_map(|(_, skipped)| match skipped.what {
-        SkippedWhat::Slots { last, .. } => Some(last),
-        SkippedWhat::Trigger(_) => None,
+        SkippedWhat::Slots { last, .. } if skipped.backfill.is_none() => Some(last),
+        SkippedWhat::Slots { .. } | SkippedWhat::Trigger(_) => None,
     });
     fired.chain(skipped).max().unwrap_or_default()
 }
@@ -165,7 +176,11 @@ fn outcomes(
     }
     let none = Due::new();
     for (sequence, skipped) in skipped(history) {
-        let SkippedWhat::Slots { first, last, count } = skipped.what else { continue };
+        let (SkippedWhat::Slots { first, last, count }, None) = (&skipped.what, skipped.backfill)
+        else {
+            continue;
+        };
+        let (first, last, count) = (*first, *last, *count);
         let due = dues.get(&skipped.job).unwrap_or(&none);
         let mut slots: Vec<_> = Vec::new();
         if first <= last {
@@ -227,6 +242,10 @@ fn held_at_end(history: &History, terms: &Terms) -> BTreeSet<(JobId, Timestamp)>
             | LogEvent::JobPaused(_)
             | LogEvent::JobResumed(_)
             | LogEvent::JobDeleted(_)
+            | LogEvent::JobOverridden(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_)
             | LogEvent::JobRevised(_)
             | LogEvent::Fired(_)
             | LogEvent::Skipped(_)

@@ -53,4 +53,8 @@ pub enum Violation {
     EffectTwice { run: RunId, attempt: u32, token: u64 },
     /// A task ran without a Started event of its run, attempt and token.
     EffectWithoutStart { run: RunId, attempt: u32, token: u64 },
+    /// A backfill has run a slot twice.
+    BackfilledTwice { job: JobId, command: u64, slot: Timestamp },
+    /// A backfill has run or skipped other slots than it asked for.
+    BackfillMiscounted { job: JobId, command: u64, asked: u64, answered: u64 },
 }

@@ -64,6 +64,50 @@ async fn an_installation_without_a_stream_of_spans_is_drift_until_init_makes_it(
     bus.ensure_relay().await.unwrap();
 }
 
+/// An installation of the version before calendars and overrides.
+#[tokio::test]
+async fn init_adds_new_subjects_to_streams_that_exist_and_keeps_what_is_in_them() {
+    let server = Server::start();
+    let bus = server.bus().await;
+    let client = async_nats::connect(server.url()).await.unwrap();
+    let verbs = ["define", "delete", "pause", "resume", "trigger", "cancel"];
+    let kinds = ["job", "history", "fire", "held", "skipped", "rejected"];
+    let old = |kinds: &[&str], more: &[&str]| -> Vec<String> {
+        let subjects = kinds.iter().map(|kind| format!("cron.{kind}.>"));
+        subjects.chain(more.iter().map(|subject| (*subject).to_owned())).collect()
+    };
+    for (stream, subjects) in [
+        ("CRON_COMMANDS", old(&verbs, &[])),
+        ("CRON_LOG", old(&kinds, &["cron.cursor.*", "cron.meta"])),
+    ] {
+        let info =
+            client.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.unwrap();
+        let info: serde_json::Value = serde_json::from_slice(&info.payload).unwrap();
+        let mut config = info["config"].clone();
+        config["subjects"] = subjects.into();
+        let update = format!("$JS.API.STREAM.UPDATE.{stream}");
+        let answer = client.request(update, config.to_string().into()).await.unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+        assert!(answer["error"].is_null(), "{answer}");
+    }
+    bus.publish_command("cron.define.a.b", &Vec::new(), "{}".into()).await.unwrap();
+    let before = bus.publish_command("cron.calendar.a.b", &Vec::new(), "{}".into()).await;
+    assert!(before.is_err(), "no stream takes it yet");
+    let drift = bus.check().await.unwrap().drift;
+    assert_eq!(drift, ["CRON_LOG.subjects", "CRON_COMMANDS.subjects"]);
+
+    let report = bus.init(&init(1)).await.unwrap();
+    let updated: Vec<_> =
+        report.streams.iter().filter(|(_, c)| *c == Change::Updated).map(|(n, _)| n).collect();
+    assert_eq!(updated, ["CRON_LOG", "CRON_COMMANDS"]);
+    assert_eq!(bus.check().await.unwrap().drift, Vec::<String>::new());
+    for verb in ["skip", "shift", "backfill", "calendar", "calendar-delete"] {
+        let subject = format!("cron.{verb}.a.b");
+        bus.publish_command(&subject, &Vec::new(), "{}".into()).await.unwrap();
+    }
+    assert_eq!(bus.stream_state("CRON_COMMANDS").await.unwrap().messages, 6);
+}
+
 #[tokio::test]
 async fn two_installations_share_an_account() {
     let server = Server::start();

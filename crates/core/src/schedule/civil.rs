@@ -25,6 +25,11 @@ pub(super) struct Month {
 }
 
 impl Month {
+    /// The month of a year, counted from 1.
+    pub(super) const fn new(year: i32, month: u32) -> Self {
+        Self { year, month, first_day: day_number(year, month, 1) }
+    }
+
     /// The month that holds `day`, and the day's place in it from 0.
     pub(super) fn of_day(day: i64) -> (Self, u32) {
         let shifted = day + 719_468;
@@ -42,6 +47,16 @@ impl Month {
     /// The number of this month's first day.
     pub(super) const fn first_day(self) -> i64 {
         self.first_day
+    }
+
+    /// The year.
+    pub(super) const fn year(self) -> i32 {
+        self.year
+    }
+
+    /// The months since January of the year 0.
+    pub(super) const fn ordinal(self) -> i32 {
+        self.year * 12 + self.month as i32 - 1
     }
 
     /// 0 for January to 11 for December.

@@ -5,16 +5,16 @@
 //!
 //! Invariant: every mask holds at least one value, and some day of some year matches.
 
-use super::civil::{DAY, Month, day_number};
-
-/// Searches end in the months of these days: outside the slots' own range by more than any offset.
-const FIRST_CIVIL_DAY: i64 = day_number(1969, 12, 30);
-const LAST_CIVIL_DAY: i64 = day_number(2240, 1, 3);
+use super::{
+    civil::Month,
+    days::{highest_bit, low_bits},
+    years::{YEAR_MAX, YEAR_MIN, Years},
+};
 
 /// A bit for every seventh place: repeats a mask of weekdays over six weeks.
 const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
 
-/// A compiled cron expression: 32 bytes, no heap.
+/// A compiled cron expression: 56 bytes, no heap.
 ///
 /// ```
 /// use cronstream_core::schedule::{Cron, Zone};
@@ -30,14 +30,30 @@ pub struct Cron {
     pub(super) seconds: u64,
     pub(super) minutes: u64,
     pub(super) hours: u32,
-    /// Bit 0 is the first of the month.
-    pub(super) days: u32,
+    pub(super) days: Days,
     /// Bit 0 is January.
     pub(super) months: u16,
-    /// Bit 0 is Sunday.
-    pub(super) weekdays: u8,
-    pub(super) day_rule: DayRule,
+    pub(super) years: Years,
     pub(super) pace: Pace,
+}
+
+/// The days of a month that match: what the two day fields name, and how they combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Days {
+    /// `15`; bit 0 is the first of the month.
+    pub(super) dates: u32,
+    /// `L`, `L-3`; bit 0 is the last of the month, bit 1 the one before.
+    pub(super) from_end: u32,
+    /// `15W`: the working day (Monday to Friday) nearest to a day, in its month. Bit 0 is the
+    /// first of the month, [`Days::LAST_WORKDAY`] is `LW`.
+    pub(super) near: u32,
+    /// `5`; bit 0 is Sunday.
+    pub(super) weekdays: u8,
+    /// `5L`, the last of its kind in the month; bit 0 is Sunday.
+    pub(super) last: u8,
+    /// `5#3`: for each place in the month the weekdays; bit 0 is Sunday.
+    pub(super) nth: [u8; 5],
+    pub(super) rule: DayRule,
 }
 
 /// How day-of-month and day-of-week combine.
@@ -59,133 +75,28 @@ pub(super) enum Pace {
 }
 
 impl Cron {
-    /// Whether any day of any year matches.
+    /// Whether any day of any year matches. It looks at a few hundred months at most.
     pub(super) fn has_days(&self) -> bool {
-        let longest = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-        let some_date = (0..12)
-            .filter(|month| self.months >> month & 1 == 1)
-            .any(|month| u64::from(self.days) & low_bits(longest[month]) != 0);
-        // Over 400 years every date, 29 February too, falls on every weekday.
-        some_date || self.day_rule == DayRule::Either
-    }
-
-    /// The first match at or after `civil`.
-    pub(super) fn at_or_after(&self, civil: i64) -> Option<i64> {
-        let (day, time) = (civil.div_euclid(DAY), civil.rem_euclid(DAY) as u32);
-        let (mut month, index) = Month::of_day(day);
-        let mut left = self.matching_days(month) >> index;
-        if left & 1 == 1
-            && let Some(time) = self.time_at_or_after(time)
-        {
-            return Some(day * DAY + i64::from(time));
-        }
-        left = left >> 1 << 1 << index;
-        while left == 0 {
-            month = month.following();
-            if month.first_day() > LAST_CIVIL_DAY {
-                return None;
-            }
-            left = self.matching_days(month);
-        }
-        let day = month.first_day() + i64::from(left.trailing_zeros());
-        Some(day * DAY + i64::from(self.first_time()))
-    }
-
-    /// The last match at or before `civil`.
-    pub(super) fn at_or_before(&self, civil: i64) -> Option<i64> {
-        let (day, time) = (civil.div_euclid(DAY), civil.rem_euclid(DAY) as u32);
-        let (mut month, index) = Month::of_day(day);
-        let mut left = self.matching_days(month) & low_bits(index + 1);
-        if left >> index == 1
-            && let Some(time) = self.time_at_or_before(time)
-        {
-            return Some(day * DAY + i64::from(time));
-        }
-        left &= low_bits(index);
-        while left == 0 {
-            if month.first_day() < FIRST_CIVIL_DAY {
-                return None;
-            }
-            month = month.preceding();
-            left = self.matching_days(month);
-        }
-        let day = month.first_day() + i64::from(highest_bit(left));
-        Some(day * DAY + i64::from(self.last_time()))
-    }
-
-    /// Whether `civil` is a match.
-    pub(super) fn matches(&self, civil: i64) -> bool {
-        let (month, index) = Month::of_day(civil.div_euclid(DAY));
-        let (hour, minute, second) = split(civil.rem_euclid(DAY) as u32);
-        self.matching_days(month) >> index & 1 == 1
-            && self.hours >> hour & 1 == 1
-            && self.minutes >> minute & 1 == 1
-            && self.seconds >> second & 1 == 1
-    }
-
-    /// The number of matches in `from..to`. Walks months, never matches.
-    pub(super) fn count_between(&self, from: i64, to: i64) -> u64 {
-        if from >= to {
-            return 0;
-        }
-        let (first_day, last_day) = (from.div_euclid(DAY), to.div_euclid(DAY));
-        let whole = self.days_before(first_day, last_day) * self.times_in_day();
-        whole + self.times_since_midnight(to) - self.times_since_midnight(from)
-    }
-
-    /// The matching days of `from..to`, both day numbers.
-    fn days_before(&self, from: i64, to: i64) -> u64 {
-        let (mut month, index) = Month::of_day(from);
-        let mut days = self.matching_days(month) >> index << index;
-        let mut count = 0;
-        while month.first_day() + i64::from(month.length()) <= to {
-            count += u64::from(days.count_ones());
-            month = month.following();
-            days = self.matching_days(month);
-        }
-        let rest = (to - month.first_day()) as u32;
-        count + u64::from((days & low_bits(rest)).count_ones())
-    }
-
-    /// The matches of the day of `civil` that are before it.
-    fn times_since_midnight(&self, civil: i64) -> u64 {
-        let (month, index) = Month::of_day(civil.div_euclid(DAY));
-        if self.matching_days(month) >> index & 1 == 0 {
-            return 0;
-        }
-        let (hour, minute, second) = split(civil.rem_euclid(DAY) as u32);
-        let in_minute = u64::from(self.seconds.count_ones());
-        let in_hour = u64::from(self.minutes.count_ones()) * in_minute;
-        let below = |mask: u64, value: u32| u64::from((mask & low_bits(value)).count_ones());
-        let has = |mask: u64, value: u32| mask >> value & 1;
-        let hours = u64::from(self.hours);
-        below(hours, hour) * in_hour
-            + has(hours, hour)
-                * (below(self.minutes, minute) * in_minute
-                    + has(self.minutes, minute) * below(self.seconds, second))
-    }
-
-    fn times_in_day(&self) -> u64 {
-        u64::from(self.hours.count_ones())
-            * u64::from(self.minutes.count_ones())
-            * u64::from(self.seconds.count_ones())
+        // The calendar repeats every 28 years in a century, so with any year these show all days.
+        let years = if self.years.is_every() { 1972..=1999 } else { YEAR_MIN..=YEAR_MAX };
+        years.into_iter().map(|year| year as i32).filter(|year| self.years.contains(*year)).any(
+            |year| {
+                (1..=12)
+                    .filter(|month| self.months >> (month - 1) & 1 == 1)
+                    .any(|month| self.matching_days(Month::new(year, month)) != 0)
+            },
+        )
     }
 
     /// The days of `month` that match; bit 0 is the first.
-    fn matching_days(&self, month: Month) -> u64 {
-        if self.months >> month.index() & 1 == 0 {
+    pub(super) fn matching_days(&self, month: Month) -> u64 {
+        if self.months >> month.index() & 1 == 0 || !self.years.contains(month.year()) {
             return 0;
         }
-        let weekdays = (u64::from(self.weekdays) * WEEKS) >> month.first_weekday();
-        let dates = u64::from(self.days);
-        let days = match self.day_rule {
-            DayRule::Both => dates & weekdays,
-            DayRule::Either => dates | weekdays,
-        };
-        days & low_bits(month.length())
+        self.days.of(month)
     }
 
-    fn first_time(&self) -> u32 {
+    pub(super) fn first_time(&self) -> u32 {
         join(
             self.hours.trailing_zeros(),
             self.minutes.trailing_zeros(),
@@ -193,7 +104,7 @@ impl Cron {
         )
     }
 
-    fn last_time(&self) -> u32 {
+    pub(super) fn last_time(&self) -> u32 {
         join(
             highest_bit(u64::from(self.hours)),
             highest_bit(self.minutes),
@@ -201,7 +112,7 @@ impl Cron {
         )
     }
 
-    fn time_at_or_after(&self, time: u32) -> Option<u32> {
+    pub(super) fn time_at_or_after(&self, time: u32) -> Option<u32> {
         let (hour, minute, second) = split(time);
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1 && self.seconds >> second != 0 {
@@ -219,7 +130,7 @@ impl Cron {
             .then(|| (hour + 1 + hours.trailing_zeros()) * 3_600 + self.first_time() % 3_600)
     }
 
-    fn time_at_or_before(&self, time: u32) -> Option<u32> {
+    pub(super) fn time_at_or_before(&self, time: u32) -> Option<u32> {
         let (hour, minute, second) = split(time);
         if self.hours >> hour & 1 == 1 {
             let seconds = self.seconds & low_bits(second + 1);
@@ -236,14 +147,90 @@ impl Cron {
     }
 }
 
-/// A mask of the lowest `count` bits, `count` < 64.
-const fn low_bits(count: u32) -> u64 {
-    (1 << count) - 1
+impl Days {
+    /// The bit of `near` that is `LW`.
+    pub(super) const LAST_WORKDAY: u32 = 1 << 31;
+
+    /// No day at all.
+    pub(super) const NONE: Self = Self {
+        dates: 0,
+        from_end: 0,
+        near: 0,
+        weekdays: 0,
+        last: 0,
+        nth: [0; 5],
+        rule: DayRule::Either,
+    };
+
+    /// Whether the day-of-month is no restriction.
+    pub(super) fn any_date(&self) -> bool {
+        u64::from(self.dates) == low_bits(31)
+    }
+
+    /// Whether the day-of-week is no restriction.
+    pub(super) fn any_weekday(&self) -> bool {
+        u64::from(self.weekdays) == low_bits(7)
+    }
+
+    /// Drops what is named beside all days: it adds nothing.
+    pub(super) fn drop_covered(&mut self) {
+        if self.any_date() {
+            (self.from_end, self.near) = (0, 0);
+        }
+        if self.any_weekday() {
+            (self.last, self.nth) = (0, [0; 5]);
+        }
+    }
+
+    /// The matching days of `month`; bit 0 is the first.
+    fn of(&self, month: Month) -> u64 {
+        let (mut dates, mut weekdays) = (u64::from(self.dates), week_in(month, self.weekdays));
+        if self.from_end | self.near != 0 {
+            dates |= self.counted_dates(month);
+        }
+        if self.last != 0 || self.nth != [0; 5] {
+            weekdays |= self.counted_weekdays(month);
+        }
+        let days = match self.rule {
+            DayRule::Both => dates & weekdays,
+            DayRule::Either => dates | weekdays,
+        };
+        days & low_bits(month.length())
+    }
+
+    /// What `L`, `L-3`, `LW` and `15W` name in `month`.
+    fn counted_dates(&self, month: Month) -> u64 {
+        let length = month.length();
+        let from_end = u64::from(self.from_end).reverse_bits() >> (64 - length);
+        let wanted = u64::from(self.near) & low_bits(length);
+        let (saturdays, sundays) = (week_in(month, 1 << 6), week_in(month, 1));
+        let workdays = low_bits(length) & !(saturdays | sundays);
+        let mut near = wanted & workdays;
+        // To the Friday before, but from the first to the Monday after; Sundays the other way.
+        near |= (wanted & saturdays & !1) >> 1 | (wanted & saturdays & 1) << 2;
+        let last = 1 << (length - 1);
+        near |= (wanted & sundays & !last) << 1 | (wanted & sundays & last) >> 2;
+        if self.near & Self::LAST_WORKDAY != 0 {
+            near |= 1 << highest_bit(workdays);
+        }
+        from_end | near
+    }
+
+    /// What `5L` and `5#3` name in `month`.
+    fn counted_weekdays(&self, month: Month) -> u64 {
+        let last_week = !low_bits(month.length() - 7);
+        (0..)
+            .step_by(7)
+            .zip(self.nth)
+            .fold(week_in(month, self.last) & last_week, |days, (start, weekdays)| {
+                days | week_in(month, weekdays) & (0x7f << start)
+            })
+    }
 }
 
-/// The place of the highest bit of a mask that is not empty.
-const fn highest_bit(mask: u64) -> u32 {
-    63 - mask.leading_zeros()
+/// The days of `month` that fall on one of `weekdays`, and more days after its end.
+fn week_in(month: Month, weekdays: u8) -> u64 {
+    (u64::from(weekdays) * WEEKS) >> month.first_weekday()
 }
 
 const fn split(time: u32) -> (u32, u32, u32) {

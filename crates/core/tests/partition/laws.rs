@@ -36,6 +36,7 @@ pub(crate) fn check_batch(world: &World, batch: &Batch) {
     assert!(batch.events.len() < MESSAGES_MAX);
     let mut bytes = LogEvent::Cursor(after.clone()).encode().len();
     let mut ids = HashSet::new();
+    let mut subjects: BTreeMap<String, bool> = BTreeMap::new();
     for planned in &batch.events {
         assert_eq!(planned.body, planned.event.encode());
         assert!(planned.body.len() <= EVENT_BYTES_MAX, "{} bytes", planned.body.len());
@@ -43,6 +44,9 @@ pub(crate) fn check_batch(world: &World, batch: &Batch) {
         let headers: usize = envelope.headers.iter().map(|(name, v)| name.len() + v.len()).sum();
         let id = envelope.message_id.as_ref().map_or(0, String::len);
         bytes += planned.body.len() + envelope.subject.len() + headers + id + 128;
+        let before = subjects.insert(envelope.subject.clone(), envelope.rollup);
+        let clash = before.is_some_and(|before| before || envelope.rollup);
+        assert!(!clash, "{} is rolled up and written in one batch", envelope.subject);
         if let Some(id) = envelope.message_id {
             assert!(ids.insert(id.clone()), "{id} stands twice in a batch");
         }
@@ -59,14 +63,19 @@ pub(crate) fn check_log(world: &World) {
         match event {
             LogEvent::Fired(fired) => {
                 assert!(fires.insert(fired.id()), "{} was fired twice", fired.id());
-                if let (Cause::Slot(slot), 1) = (&fired.cause, fired.fire_no) {
-                    let key = (fired.job.clone(), fired.incarnation);
-                    outcomes.entry(key).or_default().push((*slot, *slot));
+                let (slot, backfill) = match &fired.cause {
+                    Cause::Slot(slot) => (*slot, None),
+                    Cause::Backfill(it) => (it.slot, Some(it.command)),
+                    Cause::Trigger(_) => continue,
+                };
+                if fired.fire_no == 1 {
+                    let key = (fired.job.clone(), fired.incarnation, backfill);
+                    outcomes.entry(key).or_default().push((slot, slot));
                 }
             }
             LogEvent::Skipped(skipped) => {
                 if let SkippedWhat::Slots { first, last, .. } = skipped.what {
-                    let key = (skipped.job.clone(), skipped.incarnation);
+                    let key = (skipped.job.clone(), skipped.incarnation, skipped.backfill);
                     outcomes.entry(key).or_default().push((first, last));
                 }
             }
@@ -76,10 +85,14 @@ pub(crate) fn check_log(world: &World) {
             }
             LogEvent::JobPaused(_) | LogEvent::JobResumed(_) | LogEvent::JobDeleted(_) => {}
             LogEvent::Held(_) | LogEvent::HeldEnded(_) | LogEvent::Rejected(_) => {}
+            LogEvent::JobOverridden(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_) => {}
             LogEvent::Cursor(_) | LogEvent::Meta(_) => {}
         }
     }
-    for ((job, incarnation), mut ranges) in outcomes {
+    for ((job, incarnation, _), mut ranges) in outcomes {
         ranges.sort_unstable();
         for pair in ranges.windows(2) {
             assert!(pair[0].1 < pair[1].0, "{job} life {}: {pair:?}", incarnation.0);

@@ -5,16 +5,23 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod attack;
+mod backfills;
 mod bounds;
+mod calendars;
 mod cancels;
+mod catch_up;
 mod clock;
 mod commands;
 mod editing;
+mod fixed_delays;
 mod foreign;
 mod hold;
+mod jitter;
 mod laws;
 mod misfires;
 mod overlap;
+mod overrides;
 mod runs;
 mod script;
 mod slots;

@@ -17,7 +17,7 @@ use cronstream_core::attempt::Retry;
 use cronstream_core::turn::{RunAppend, Turn};
 use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::{
-    Cause, DeadLetter, Fired, JobState, LogEvent, RunEvent, Skipped, SkippedWhat,
+    Cause, DeadLetter, Fired, Held, HeldReason, JobState, LogEvent, RunEvent, Skipped, SkippedWhat,
 };
 use cronstream_schemas::id::{RunId, ShardId};
 use cronstream_schemas::name::JobId;
@@ -120,6 +120,36 @@ impl Player {
                 let (job, body) = rest.split_once(' ').unwrap_or((rest, ""));
                 self.world.publish(at_broker, &format!("cron.{word}.n.{job}"), body, revision);
             }
+            "backfill" => {
+                let [job, from, to] = rest.split(' ').collect::<Vec<_>>()[..] else {
+                    panic!("`{rest}` is no job, from and to");
+                };
+                let body = format!(r#"{{"from":"{}","to":"{}"}}"#, at(from), at(to));
+                self.world.publish(at_broker, &format!("cron.backfill.n.{job}"), &body, None);
+            }
+            "skip" => {
+                let (job, slot) =
+                    rest.split_once(' ').map_or((rest, None), |(job, at)| (job, Some(at)));
+                let body = slot.map(|slot| format!(r#"{{"slot":"{}"}}"#, at(slot)));
+                let body = body.unwrap_or_default();
+                self.world.publish(at_broker, &format!("cron.skip.n.{job}"), &body, revision);
+            }
+            "shift" => {
+                let words: Vec<&str> = rest.split(' ').collect();
+                let slot = words.get(2).map(|slot| format!(r#","slot":"{}""#, at(slot)));
+                let body = format!(r#"{{"to":"{}"{}}}"#, at(words[1]), slot.unwrap_or_default());
+                self.world.publish(
+                    at_broker,
+                    &format!("cron.shift.n.{}", words[0]),
+                    &body,
+                    revision,
+                );
+            }
+            "calendar" | "calendar-delete" => {
+                let (name, body) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.world.publish(at_broker, &format!("cron.{word}.n.{name}"), body, revision);
+            }
+            "lose" => self.world.lose_calendar(&format!("n/{rest}").parse().unwrap()),
             "cancel" => {
                 let (job, run) = rest.split_once(' ').unwrap();
                 let body = format!(r#"{{"run":"{}"}}"#, self.run(run).run);
@@ -193,17 +223,25 @@ fn render(names: &mut Vec<RunId>, lines: &mut Vec<String>, turn: &Turn) {
 
 fn event(names: &mut Vec<RunId>, event: &LogEvent) -> Option<String> {
     let line = match event {
-        LogEvent::JobRevised(_) | LogEvent::Cursor(_) | LogEvent::Meta(_) => return None,
+        LogEvent::JobRevised(_)
+        | LogEvent::Cursor(_)
+        | LogEvent::CalendarRevised(_)
+        | LogEvent::Meta(_) => return None,
+        LogEvent::CalendarDefined(e) => {
+            format!("calendar {} rev {}", job(&e.calendar), e.revision.0)
+        }
+        LogEvent::CalendarDeleted(e) => format!("calendar {} deleted", job(&e.calendar)),
+        LogEvent::JobOverridden(state) => format!("overridden {}", overridden(state)),
         LogEvent::JobDefined(state) => format!("defined {}", defined(state)),
         LogEvent::JobPaused(state) => format!("paused {}", after(state)),
         LogEvent::JobResumed(state) => format!("resumed {}", after(state)),
         LogEvent::JobDeleted(state) => format!("deleted {}", after(state)),
         LogEvent::Fired(fire) => fired(names, fire),
-        LogEvent::Held(held) => {
-            format!("held {} {} rev {}", job(&held.job), show_at(held.slot), held.revision.0)
-        }
+        LogEvent::Held(held) => format!("held {}", waits(held)),
         LogEvent::HeldEnded(ended) => {
-            format!("held ended {} {}", job(&ended.job), show_at(ended.slot))
+            let slot = show_at(ended.slot);
+            let range = if ended.range.is_some() { ".." } else { "" };
+            format!("held ended {} {slot}{range}", job(&ended.job))
         }
         LogEvent::Skipped(what) => skipped(what),
         LogEvent::Rejected(rejected) => {
@@ -218,7 +256,7 @@ fn event(names: &mut Vec<RunId>, event: &LogEvent) -> Option<String> {
 fn defined(state: &JobState) -> String {
     let every = state.definition.as_ref().is_some_and(|definition| match definition.schedule {
         Schedule::Every(_) => true,
-        Schedule::Cron(_) | Schedule::At(_) => false,
+        Schedule::Cron(_) | Schedule::FixedDelay(_) | Schedule::At(_) => false,
     });
     let anchor = if every { format!(" anchor {}", show_at(state.anchor)) } else { String::new() };
     let paused = if state.paused.is_some() { " paused" } else { "" };
@@ -235,6 +273,14 @@ fn after(state: &JobState) -> String {
     format!("{} after {}", job(&state.job), show_at(state.effective_after))
 }
 
+fn overridden(state: &JobState) -> String {
+    let all = state.overrides.iter().map(|it| match it.to {
+        None => format!(" skips {}", show_at(it.slot)),
+        Some(to) => format!(" shifts {} to {}", show_at(it.slot), show_at(to)),
+    });
+    format!("{}{}", after(state), all.collect::<String>())
+}
+
 fn fired(names: &mut Vec<RunId>, fire: &Fired) -> String {
     let why = match &fire.cause {
         Cause::Slot(slot) => show_at(*slot),
@@ -242,9 +288,25 @@ fn fired(names: &mut Vec<RunId>, fire: &Fired) -> String {
             Some(key) => format!("trigger {} key {key}", trigger.command),
             None => format!("trigger {}", trigger.command),
         },
+        Cause::Backfill(it) => format!("backfill {} {}", it.command, show_at(it.slot)),
     };
     let run = name(names, fire.run);
     format!("fired {} {why} as {run}.{} rev {}", job(&fire.job), fire.fire_no, fire.revision.0)
+}
+
+fn waits(held: &Held) -> String {
+    let slots = match &held.range {
+        Some(range) => {
+            format!("{}..{} x{}", show_at(held.slot), show_at(range.through), range.left)
+        }
+        None => show_at(held.slot),
+    };
+    let why = match held.why {
+        HeldReason::Hold => String::new(),
+        why => format!(" {why:?}").to_lowercase(),
+    };
+    let due = held.due.map(|due| format!(" due {}", show_at(due))).unwrap_or_default();
+    format!("{} {slots}{why}{due} rev {}", job(&held.job), held.revision.0)
 }
 
 fn skipped(skipped: &Skipped) -> String {
@@ -258,14 +320,24 @@ fn skipped(skipped: &Skipped) -> String {
         }
     };
     let reason = format!("{:?}", skipped.reason).to_lowercase();
-    format!("skipped {} {what} {reason} rev {}", job(&skipped.job), skipped.revision.0)
+    let backfill = skipped.backfill.map(|command| format!(" backfill {command}"));
+    let backfill = backfill.unwrap_or_default();
+    format!("skipped {} {what} {reason}{backfill} rev {}", job(&skipped.job), skipped.revision.0)
 }
 
 fn verdict(names: &mut Vec<RunId>, verdict: &Verdict) -> String {
     match &verdict.outcome {
-        Outcome::Accepted { revision, next } => {
+        Outcome::Accepted { revision, next, .. } => {
             let next = next.first().map_or("none".to_owned(), |next| show_at(*next));
             format!("accepted {} next {next}", revision.0)
+        }
+        Outcome::Overridden { slot, to: None } => format!("skips {}", show_at(*slot)),
+        Outcome::Overridden { slot, to: Some(to) } => {
+            format!("shifts {} to {}", show_at(*slot), show_at(*to))
+        }
+        Outcome::Backfilling { slots } => format!("backfilling {slots}"),
+        Outcome::CalendarAccepted { revision, jobs } => {
+            format!("accepted {} for {jobs} jobs", revision.0)
         }
         Outcome::Fired { run } => format!("fired {}", name(names, *run)),
         Outcome::Skipped { reason } => format!("skipped {reason:?}").to_lowercase(),

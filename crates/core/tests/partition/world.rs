@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
+use cronstream_core::backfill::Collector;
 use cronstream_core::partition::{Partition, PendingCommand};
-use cronstream_core::turn::{Batch, Now, RunAppend, Settings, Turn};
+use cronstream_core::turn::{Batch, HistoryRead, Now, RunAppend, Settings, Turn};
+use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::event::{
-    DeadLetter, Executor, Failure, FailureKind, Fired, LogEvent, RunEvent,
+    CalendarState, DeadLetter, Executor, Failure, FailureKind, Fired, LogEvent, RunEvent,
 };
 use cronstream_schemas::id::{Instance, Partition as Number, ShardId};
 use cronstream_schemas::name::Name;
@@ -148,7 +150,16 @@ impl World {
     pub(crate) fn settle(&mut self, mut seen: impl FnMut(&Self, &Turn, &[(u64, DeadLetter)])) {
         for _ in 0..TURNS_MAX {
             let turn = self.turn();
-            if turn.batch.is_none() && turn.appends.is_empty() {
+            if let Some(command) = turn.read_log {
+                // The leader has folded all of this log.
+                self.leader.read_log(command);
+                if turn.batch.is_none() && turn.appends.is_empty() {
+                    continue;
+                }
+            }
+            if let Some(read) = &turn.history {
+                self.read_history(read);
+            } else if turn.batch.is_none() && turn.appends.is_empty() {
                 return;
             }
             if let Some(batch) = &turn.batch {
@@ -161,6 +172,36 @@ impl World {
             seen(self, &turn, &buried);
         }
         panic!("no end after {TURNS_MAX} turns");
+    }
+
+    /// Another partition's leader, or nobody any more, has ended a calendar: its tombstone is in the log.
+    pub(crate) fn lose_calendar(&mut self, id: &CalendarId) {
+        let state = self.log.iter().rev().find_map(|event| match event {
+            LogEvent::CalendarDefined(state) if state.calendar == *id => Some(state.clone()),
+            _ => None,
+        });
+        let state = state.expect("the calendar was defined");
+        let command = state.command + 1;
+        self.log.push(LogEvent::CalendarDeleted(CalendarState {
+            definition: None,
+            command,
+            ..state
+        }));
+        let seq = self.log.len() as u64;
+        self.leader.apply_log(seq, &self.log[self.log.len() - 1]);
+    }
+
+    fn read_history(&mut self, read: &HistoryRead) {
+        let mut collector = Collector::new(read.from, read.to);
+        for event in &self.log {
+            if let LogEvent::JobRevised(state) = event
+                && state.job == read.job
+                && !collector.take(state.clone())
+            {
+                break;
+            }
+        }
+        self.leader.history_read(read.command, Some(collector.finish()));
     }
 
     /// Stores a batch and folds it.

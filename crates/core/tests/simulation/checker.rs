@@ -9,14 +9,14 @@ use std::time::Duration;
 use cronstream_schemas::definition::Overlap;
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{
-    Cause, Cursor, FailureKind, Fired, JobState, LogEvent, Place, RunEvent, Skipped, SkippedWhat,
-    TriggerCause,
+    Cause, Cursor, FailureKind, Fired, Held, HeldReason, JobState, LogEvent, Place, RunEvent,
+    SkipReason, Skipped, SkippedWhat, TriggerCause,
 };
 use cronstream_schemas::id::{Incarnation, Instance, Revision, RunId, ShardId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
-use crate::slots::{between, is_slot};
+use crate::slots::{between, fixed_delay, is_slot, jitter};
 use crate::store::{LogMessage, RunMessage};
 use crate::world::MAX_CLOCK_ERROR;
 
@@ -28,6 +28,12 @@ pub(crate) struct JobHistory {
     pub(crate) decided: BTreeSet<(Incarnation, Timestamp)>,
     /// Slots that are, or were, held.
     pub(crate) held: BTreeSet<(Incarnation, Timestamp)>,
+    /// Slots that are to run again, by the command that asked for it.
+    pub(crate) asked: BTreeSet<(u64, Timestamp)>,
+    /// Those of them that have their outcome.
+    pub(crate) answered: BTreeSet<(u64, Timestamp)>,
+    /// The slots that wait in each range.
+    ranges: BTreeMap<String, Vec<Timestamp>>,
     last_decided: Timestamp,
 }
 
@@ -91,20 +97,80 @@ impl Checker {
                 let resumed = matches!(message.event, LogEvent::JobResumed(_));
                 self.state(state, resumed);
             }
+            LogEvent::JobOverridden(state) => self.overridden(state),
             LogEvent::Fired(fired) if fired.fire_no == 1 => self.first_fire(at, fired),
             LogEvent::Fired(fired) => self.retry(at, fired),
-            LogEvent::Held(held) => {
-                let job = Arc::make_mut(self.jobs.entry(held.job.clone()).or_default());
-                let slot = (held.incarnation, held.slot);
-                let fresh = !job.decided.contains(&slot) && job.held.insert(slot);
-                job.last_decided = job.last_decided.max(held.slot);
-                self.must(fresh, || format!("slot {} of {} held twice", held.slot, held.job));
+            LogEvent::Held(held) => self.held(held),
+            LogEvent::HeldEnded(ended) => {
+                let job = Arc::make_mut(self.jobs.entry(ended.job.clone()).or_default());
+                ended.range.as_ref().map(|range| job.ranges.remove(range));
             }
             LogEvent::Skipped(skipped) => self.skipped(at, skipped),
             LogEvent::Rejected(rejected) => self.effect(rejected.command),
             LogEvent::Cursor(cursor) => self.cursor(at, cursor),
-            LogEvent::HeldEnded(_) | LogEvent::JobRevised(_) | LogEvent::Meta(_) => {}
+            LogEvent::JobRevised(_)
+            | LogEvent::CalendarDefined(_)
+            | LogEvent::CalendarDeleted(_)
+            | LogEvent::CalendarRevised(_)
+            | LogEvent::Meta(_) => {}
         }
+    }
+
+    /// A slot waits, or many of one revision: what has left a range has its outcome.
+    fn held(&mut self, held: &Held) {
+        let job = Arc::make_mut(self.jobs.entry(held.job.clone()).or_default());
+        let state = job.states.iter().rfind(|state| state.revision == held.revision).cloned();
+        let (slots, told) = match (&held.range, &state) {
+            (Some(range), Some(state)) => (between(state, held.slot, range.through), range.left),
+            (Some(_), None) | (None, _) => (vec![held.slot], 1),
+        };
+        let mut wrong = Vec::new();
+        if slots.len() as u64 != told || slots.first() != Some(&held.slot) {
+            wrong.push(format!("{} slots, not {told}", slots.len()));
+        }
+        let command = held.range.as_ref().and_then(|range| range.command);
+        let before = held.range.as_ref().map(|it| job.ranges.insert(it.id.clone(), slots.clone()));
+        match (before.flatten(), command) {
+            (Some(before), _) => {
+                let gone = before.iter().filter(|slot| !slots.contains(slot));
+                let has_outcome = |slot: &&Timestamp| match command {
+                    Some(command) => job.answered.contains(&(command, **slot)),
+                    None => job.decided.contains(&(held.incarnation, **slot)),
+                };
+                if let Some(lost) = gone.clone().find(|slot| !has_outcome(slot)) {
+                    wrong.push(format!("slot {lost} left its range without an outcome"));
+                }
+                if slots.iter().any(|slot| !before.contains(slot)) {
+                    wrong.push("a range has grown".to_owned());
+                }
+            }
+            (None, Some(command)) => {
+                let fresh = slots.iter().all(|slot| job.asked.insert((command, *slot)));
+                wrong.extend((!fresh).then(|| format!("backfill {command} asks twice")));
+            }
+            (None, None) => {
+                for slot in slots.iter().map(|slot| (held.incarnation, *slot)) {
+                    // A slot whose wait for an instant is over may wait for a run to end.
+                    let again = held.why == HeldReason::Queued;
+                    if job.decided.contains(&slot) || !(job.held.insert(slot) || again) {
+                        wrong.push(format!("slot {} held twice", slot.1));
+                    }
+                }
+                job.last_decided = job.last_decided.max(slots.last().copied().unwrap_or(held.slot));
+            }
+        }
+        let id = &held.job;
+        self.must(wrong.is_empty(), || format!("{id}: {wrong:?}"));
+    }
+
+    /// A slot that runs again, or does not.
+    fn answer(&mut self, id: &JobId, command: u64, slots: impl IntoIterator<Item = Timestamp>) {
+        let job = Arc::make_mut(self.jobs.entry(id.clone()).or_default());
+        let wrong = slots
+            .into_iter()
+            .map(|slot| (command, slot))
+            .find(|slot| !(job.asked.contains(slot) && job.answered.insert(*slot)));
+        self.must(wrong.is_none(), || format!("{id}: {wrong:?} not asked for, or twice"));
     }
 
     fn effect(&mut self, command: u64) {
@@ -119,6 +185,10 @@ impl Checker {
         let floor = before.map_or(Timestamp::MIN, |before| before.effective_after);
         let newer = before.is_none_or(|before| before.command < state.command);
         let most = floor.max(job.last_decided).max(if resumed { floor } else { state.at });
+        // Of a fixed delay whose records have vanished nothing but the position tells what was decided.
+        let delays = before.is_some_and(|before| fixed_delay(before).is_some());
+        let cursor = self.cursor.as_ref().filter(|_| delays);
+        let most = most.max(cursor.map_or(Timestamp::MIN, |cursor| cursor.position.due));
         let least = job.last_decided.max(if resumed { floor } else { state.at });
         let right = (least..=most).contains(&state.effective_after);
         job.states.push(Arc::new(state.clone()));
@@ -129,14 +199,45 @@ impl Checker {
         });
     }
 
+    /// A command has overridden a slot, or one that it shifted is decided ahead of its instant: then the slot is the
+    /// next one, and the state says that it is decided.
+    fn overridden(&mut self, state: &JobState) {
+        let job = Arc::make_mut(self.jobs.entry(state.job.clone()).or_default());
+        let Some(before) = job.states.last().cloned() else {
+            return self.must(false, || format!("{}: overridden before it was defined", state.job));
+        };
+        let moved = before.command == state.command;
+        let after = state.effective_after;
+        let decided = job.last_decided.max(before.effective_after);
+        let owed = between(&before, decided.plus(Duration::from_millis(1)), after);
+        let shifted = before.overrides.iter().any(|it| it.slot == after && it.to.is_some());
+        let delays = fixed_delay(&before).is_some();
+        // Of a fixed delay whose records have vanished nothing but the position tells what was decided.
+        // What the batch decides before it may be told of behind it.
+        let most = decided.max(state.at);
+        let right = if moved { owed == [after] && shifted } else { after <= most || delays };
+        let same = (before.revision, before.paused) == (state.revision, state.paused);
+        job.states.push(Arc::new(state.clone()));
+        if !moved {
+            self.effect(state.command);
+        }
+        self.must(right && same && before.command <= state.command, || {
+            format!("{}: {state:?} after {before:?}, decided through {decided}", state.job)
+        });
+    }
+
     fn first_fire(&mut self, at: Timestamp, fired: &Fired) {
         match &fired.cause {
             Cause::Slot(slot) => {
                 self.must(fired.scheduled_at == *slot, || format!("{fired:?}"));
                 let whose = (&fired.job, fired.revision, fired.incarnation);
-                self.decide(at, whose, (*slot, *slot), 1);
+                self.decide((at, true), whose, (*slot, *slot), 1);
             }
             Cause::Trigger(cause) => self.trigger(&fired.job, fired.incarnation, cause, true),
+            Cause::Backfill(it) => self.answer(&fired.job, it.command, [it.slot]),
+        }
+        if let Cause::Slot(slot) = fired.cause {
+            self.after_the_run_before(at, fired, slot);
         }
         let id = fired.shard_id();
         let overlap = self.jobs.get(&fired.job).and_then(|job| {
@@ -165,6 +266,28 @@ impl Checker {
         self.must(fresh, || format!("{} fired twice", fired.id()));
     }
 
+    /// A slot of a fixed delay lies that long behind the end of every run of a slot before it.
+    fn after_the_run_before(&mut self, at: Timestamp, fired: &Fired, slot: Timestamp) {
+        let Some(job) = self.jobs.get(&fired.job) else { return };
+        let state = job.states.iter().rfind(|state| state.revision == fired.revision);
+        let Some(delay) = state.and_then(|state| fixed_delay(state)) else { return };
+        let runs = self.shards.values().filter(|shard| {
+            let of_slot = matches!(shard.fired.cause, Cause::Slot(_));
+            let kept = shard.fired.keep_until > at.plus(MAX_CLOCK_ERROR);
+            shard.fired.job == fired.job && of_slot && kept
+        });
+        let ended = |shard: &ShardHistory| match &shard.last {
+            Some((_, at, _)) if shard.ended => Some(*at),
+            Some(_) | None => None,
+        };
+        let is_held = job.held.contains(&(fired.incarnation, slot));
+        let early = runs
+            .filter(|shard| !is_held || !shard.ended)
+            .find(|shard| ended(shard).is_none_or(|ended| slot < ended.plus(delay)));
+        let early = early.map(|shard| (shard.fired.id(), ended(shard)));
+        self.must(early.is_none(), || format!("{} at {slot}, but {early:?}", fired.job));
+    }
+
     fn retry(&mut self, at: Timestamp, fired: &Fired) {
         let Some(shard) = self.shards.get_mut(&fired.shard_id()).map(Arc::make_mut) else {
             self.must(false, || format!("{} without a first fire", fired.id()));
@@ -191,23 +314,46 @@ impl Checker {
             SkippedWhat::Trigger(cause) => {
                 self.trigger(&skipped.job, skipped.incarnation, cause, false);
             }
-            SkippedWhat::Slots { first, last, count: told } => {
-                let whose = (&skipped.job, skipped.revision, skipped.incarnation);
-                self.decide(at, whose, (*first, *last), *told);
-            }
+            SkippedWhat::Slots { first, last, count: told } => match skipped.backfill {
+                None => {
+                    let whose = (&skipped.job, skipped.revision, skipped.incarnation);
+                    let waits = matches!(
+                        skipped.reason,
+                        // A new revision ends what was asked of slots whose jitter has not passed.
+                        SkipReason::Paused | SkipReason::Deleted | SkipReason::Requested
+                    );
+                    self.decide((at, !waits), whose, (*first, *last), *told);
+                }
+                Some(command) => {
+                    let job = self.jobs.get(&skipped.job);
+                    let state = job.and_then(|job| {
+                        job.states.iter().rfind(|state| state.revision == skipped.revision).cloned()
+                    });
+                    let slots = state.map(|state| between(&state, *first, *last));
+                    let slots = slots.unwrap_or_default();
+                    // It was asked for and ended in one batch.
+                    let job = Arc::make_mut(self.jobs.entry(skipped.job.clone()).or_default());
+                    job.asked.extend(slots.iter().map(|slot| (command, *slot)));
+                    self.answer(&skipped.job, command, slots);
+                }
+            },
         }
     }
 
     fn decide(
         &mut self,
-        at: Timestamp,
+        (at, has_waited): (Timestamp, bool),
         (id, revision, life): (&JobId, Revision, Incarnation),
         (first, last): (Timestamp, Timestamp),
         told: u64,
     ) {
-        let early = last > at.plus(MAX_CLOCK_ERROR);
         let job = Arc::make_mut(self.jobs.entry(id.clone()).or_default());
         let begun = job.states.iter().find(|state| state.revision == revision).cloned();
+        let jitter = begun.as_deref().filter(|_| has_waited).map_or(Duration::ZERO, jitter);
+        let shifts = job.states.iter().flat_map(|state| &state.overrides);
+        let shifted = shifts.filter(|it| it.slot == last && first == last).filter_map(|it| it.to);
+        let due = shifted.chain([last.plus(jitter)]).min().unwrap_or(last);
+        let early = due > at.plus(MAX_CLOCK_ERROR);
         let end = job
             .states
             .iter()

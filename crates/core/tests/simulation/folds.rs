@@ -63,6 +63,9 @@ fn text(partition: &Partition, now: Timestamp) -> String {
         });
         writeln!(text, "{id} {through} {:?}", job.state).expect("a String takes all");
     }
+    for held in partition.held() {
+        writeln!(text, "{held:?}").expect("a String takes all");
+    }
     // A leader whose clock is ahead forgets a shard a little before its records vanish.
     let kept = now.plus(MAX_CLOCK_ERROR);
     let mut shards: Vec<_> =

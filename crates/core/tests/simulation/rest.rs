@@ -14,7 +14,7 @@ use cronstream_schemas::time::Timestamp;
 use crate::checker::ShardHistory;
 use crate::executor::{ExecutorMove, calm_moves};
 use crate::folds;
-use crate::slots::between;
+use crate::slots::{between, fixed_delay, jitter};
 use crate::ticker::{Role, TickerMove};
 use crate::world::{Fate, Left, MAX_CLOCK_ERROR, Move, Script, World};
 
@@ -146,18 +146,18 @@ fn leads(world: &World) -> bool {
     })
 }
 
-/// Every slot of every job up to now has its outcome.
+/// Every slot of every job that is due by now has its outcome, or waits.
 fn slots_are_decided(world: &World) -> Result<(), String> {
     for (id, job) in &world.checker.jobs {
         let ends = job.states.iter().skip(1).map(|next| Some(next.effective_after)).chain([None]);
         for (state, end) in job.states.iter().zip(ends) {
-            if end.is_none() && state.paused.is_some() {
+            if end.is_none() && state.paused.is_some() || fixed_delay(state).is_some() {
                 continue;
             }
             let first = state.effective_after.plus(Duration::from_millis(1));
-            for slot in between(state, first, end.unwrap_or(world.now)) {
+            for slot in between(state, first, end.unwrap_or(world.now.minus(jitter(state)))) {
                 let slot = (state.incarnation, slot);
-                if !job.decided.contains(&slot) {
+                if !(job.decided.contains(&slot) || job.held.contains(&slot)) {
                     return Err(format!("{id}: slot {} has no outcome", slot.1));
                 }
             }
@@ -166,8 +166,22 @@ fn slots_are_decided(world: &World) -> Result<(), String> {
     Ok(())
 }
 
+/// Nothing waits any more, and nothing that was asked to run again is left.
+fn nothing_waits(world: &World) -> Result<(), String> {
+    for (id, job) in &world.checker.jobs {
+        if let Some(slot) = job.held.difference(&job.decided).next() {
+            return Err(format!("{id}: slot {} waits for ever", slot.1));
+        }
+        if let Some(slot) = job.asked.difference(&job.answered).next() {
+            return Err(format!("{id}: slot {} of backfill {} waits for ever", slot.1, slot.0));
+        }
+    }
+    Ok(())
+}
+
 fn check_end(world: &World, began: Timestamp) -> Result<(), String> {
     slots_are_decided(world)?;
+    nothing_waits(world)?;
     for (id, shard) in &world.checker.shards {
         if is_vanished(shard, began) {
             continue;

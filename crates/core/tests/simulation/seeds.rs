@@ -26,21 +26,26 @@ use crate::world::{Config, Fate, Left, Move, Script, World};
 pub(crate) const STEPS: usize = 400;
 
 /// What jobs are made of; lifetimes are short, so that runs expire, get lost and vanish.
-pub(crate) const DEFINITIONS: [&str; 7] = [
+pub(crate) const DEFINITIONS: [&str; 12] = [
     r#"{"task":"t","schedule":{"every":"5s"},"timeout":"2s","start_within":"20s","retention":"60s"}"#,
     r#"{"task":"t","schedule":{"every":"3s"},"overlap":"allow","max_attempts":2,"start_within":"1h"}"#,
     r#"{"task":"t","schedule":{"every":"7s"},"timeout":"10m","max_attempts":1,"overlap":"allow"}"#,
     r#"{"task":"t","schedule":{"cron":"*/2 * * * * *"},"start_within":"1h","retention":"2m"}"#,
     r#"{"task":"t","schedule":{"cron":"*/20 * * * * *"},"overlap":"allow","timeout":"1s","start_within":"5s","retention":"1m","max_attempts":2}"#,
+    r#"{"task":"t","schedule":{"every":"5s"},"jitter":"9s","overlap":"allow","start_within":"1h"}"#,
+    r#"{"task":"t","schedule":{"fixed_delay":"4s"},"timeout":"2s","start_within":"20s","retention":"60s"}"#,
+    r#"{"task":"t","schedule":{"fixed_delay":"2s"},"overlap":"allow","jitter":"3s","misfire":{"policy":"fire_all","threshold":"1s","limit":5}}"#,
+    r#"{"task":"t","schedule":{"every":"2s"},"misfire":{"policy":"fire_all","threshold":"1s","limit":8},"start_within":"1h"}"#,
+    r#"{"task":"t","schedule":{"cron":"*/5 * * * * *"},"jitter":"3s","misfire":{"policy":"fire_all","threshold":"3s","limit":20,"window":"1h"},"overlap":"allow","timeout":"1s"}"#,
     r#"{"task":"t","schedule":{"at":"2027-01-15T08:00:30Z"},"overlap":"allow"}"#,
     r#"{"task":"t","schedule":{"every":"1s"},"time_zone":"Mars/Olympus"}"#,
 ];
 
 fn script(rng: &mut Rng) -> Vec<Script> {
-    let mut script = vec![Script::Define(0, below(rng, 5)), Script::Define(1, below(rng, 5))];
+    let mut script = vec![Script::Define(0, below(rng, 10)), Script::Define(1, below(rng, 10))];
     for _ in 0..24 {
         let job = below(rng, 3);
-        script.push(match rng.below(12) {
+        script.push(match rng.below(17) {
             0..=3 => Script::Define(job, below(rng, DEFINITIONS.len() as u64)),
             4 => Script::Plain(Verb::Delete, job),
             5 => Script::Plain(Verb::Pause, job),
@@ -48,6 +53,9 @@ fn script(rng: &mut Rng) -> Vec<Script> {
             8 => Script::Trigger(job, None),
             9 => Script::Trigger(job, Some(rng.below(4))),
             10 => Script::Cancel,
+            11 | 12 => Script::Backfill(job, *rng.pick(&[3_000, 20_000, 60_000])),
+            13 => Script::Skip(job),
+            14 | 15 => Script::Shift(job, *rng.pick(&[500, 1_500, 4_000, 30_000])),
             _ => Script::Foreign,
         });
     }
@@ -189,6 +197,10 @@ fn seen(world: &World) -> Seen {
         LogEvent::Rejected(_) => "rejected",
         LogEvent::Cursor(_) => "cursor",
         LogEvent::Meta(_) => "meta",
+        LogEvent::JobOverridden(_) => "job_overridden",
+        LogEvent::CalendarDefined(_) => "calendar_defined",
+        LogEvent::CalendarDeleted(_) => "calendar_deleted",
+        LogEvent::CalendarRevised(_) => "calendar_revised",
     });
     log.chain(world.runs.all().map(|message| message.event.kind())).collect()
 }

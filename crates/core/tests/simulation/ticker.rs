@@ -346,6 +346,9 @@ impl World {
         for append in turn.appends {
             self.send_append(n, append);
         }
+        if let Some(read) = turn.history {
+            self.read_history(n, &read);
+        }
         if let Some(batch) = turn.batch {
             self.send_batch(n, Arc::new(batch), true);
         }

@@ -97,14 +97,24 @@ fn tell_log(event: &LogEvent) -> String {
         LogEvent::JobPaused(e) => state("paused", e),
         LogEvent::JobResumed(e) => state("resumed", e),
         LogEvent::JobDeleted(e) => state("deleted", e),
+        LogEvent::JobOverridden(e) => state("overridden", e),
+        LogEvent::CalendarDefined(e)
+        | LogEvent::CalendarDeleted(e)
+        | LogEvent::CalendarRevised(e) => format!("calendar {} r{}", e.calendar, e.revision.0),
         LogEvent::JobRevised(e) => format!("revised {} r{}", e.job, e.revision.0),
         LogEvent::Fired(e) => {
             let (shard, end) = (short(e.shard_id()), e.run_by);
             format!("fired {} {shard}.{} {:?} until {end}", e.job, e.fire_no, e.cause)
         }
-        LogEvent::Held(e) => format!("held {} {}", e.job, e.slot),
-        LogEvent::HeldEnded(e) => format!("held ended {} {}", e.job, e.slot),
-        LogEvent::Skipped(e) => format!("skipped {} {:?} {:?}", e.job, e.reason, e.what),
+        LogEvent::Held(e) => {
+            let range = e.range.as_ref().map(|it| (&it.id, it.left, it.through));
+            format!("held {} r{} {} {:?} {range:?}", e.job, e.revision.0, e.slot, e.why)
+        }
+        LogEvent::HeldEnded(e) => format!("held ended {} {} {:?}", e.job, e.slot, e.range),
+        LogEvent::Skipped(e) => {
+            let (reason, what, backfill) = (e.reason, &e.what, e.backfill);
+            format!("skipped {} r{} {reason:?} {what:?} {backfill:?}", e.job, e.revision.0)
+        }
         LogEvent::Rejected(e) => format!("rejected {:?}", e.faults),
         LogEvent::Cursor(e) => {
             let (epoch, tick, node, due) = (e.epoch.0, e.tick.0, &e.node, e.position.due);

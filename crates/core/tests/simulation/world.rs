@@ -50,6 +50,12 @@ pub(crate) enum Script {
     Trigger(usize, Option<u64>),
     /// A cancel of the newest run that has no result.
     Cancel,
+    /// A backfill of a job's slots of the last so many milliseconds.
+    Backfill(usize, u64),
+    /// A skip of a job's next slot.
+    Skip(usize),
+    /// A shift of a job's next slot to so many milliseconds from now.
+    Shift(usize, u64),
     /// A command of another partition.
     Foreign,
 }
@@ -360,6 +366,16 @@ impl World {
                 }
                 None => return,
             },
+            Script::Backfill(n, back) => {
+                let from = self.now.minus(Duration::from_millis(back));
+                let body = format!("{{\"from\":\"{from}\",\"to\":\"{}\"}}", self.now);
+                (Verb::Backfill, job(n), body)
+            }
+            Script::Skip(n) => (Verb::Skip, job(n), String::new()),
+            Script::Shift(n, ahead) => {
+                let to = self.now.plus(Duration::from_millis(ahead));
+                (Verb::Shift, job(n), format!("{{\"to\":\"{to}\"}}"))
+            }
             Script::Foreign => (Verb::Pause, job(0), String::new()),
         };
         self.foreign.push(*script == Script::Foreign);

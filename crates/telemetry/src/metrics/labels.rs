@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 
-/// Task or queue names that are told apart in one process; what comes later is [`OTHER`].
+/// Task, queue or job names that are told apart in one process; what comes later is [`OTHER`].
 pub const NAMES_MAX: usize = 200;
 /// The value for names beyond [`NAMES_MAX`].
 pub(super) const OTHER: &str = "other";
@@ -25,6 +25,12 @@ pub(super) struct ByOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByQueue {
     pub(super) queue: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BySkip {
+    pub(super) job_name: String,
+    pub(super) reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use cronstream_schemas::event::SkipReason;
 use cronstream_schemas::id::Partition;
-use cronstream_schemas::name::Name;
+use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::status::{NodeStatus, PartitionStatus, Role};
 use cronstream_schemas::time::Timestamp;
 use prometheus_client::metrics::counter::Counter;
@@ -14,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::book::Book;
-use super::labels::{ByPartition, ByQueue, Later, Names};
+use super::labels::{ByPartition, ByQueue, BySkip, Later, Names};
 use super::node::{NodeFamilies, SpanFamilies};
 use super::page::Page;
 
@@ -49,6 +50,8 @@ struct Families {
     clock: Later<Seconds>,
     hold: Gauge,
     fires: Family<ByQueue, Counter>,
+    skips: Family<BySkip, Counter>,
+    jobs: Names,
     batch_seconds: Histogram,
     partitions: PartitionFamilies,
 }
@@ -95,6 +98,12 @@ impl Default for TickerMetrics {
             "Orders to run a shard that this ticker has stored, first ones and retries",
             Family::default(),
         );
+        let skips = book.add(
+            "cronstream_skipped_slots",
+            &["job_name", "reason"],
+            "Slots that did not fire, as decided by this ticker: misfire, overlap, paused, deleted, requested",
+            Family::default(),
+        );
         let batch_seconds = book.add(
             "cronstream_batch_duration_seconds",
             &[],
@@ -113,6 +122,8 @@ impl Default for TickerMetrics {
             clock,
             hold,
             fires,
+            skips,
+            jobs: Names::default(),
             batch_seconds,
             partitions,
         }))
@@ -145,6 +156,13 @@ impl TickerMetrics {
     pub fn fired(&self, queue: &Name, count: u64) {
         let queue = self.0.names.value(queue.as_str());
         self.0.fires.get_or_create(&ByQueue { queue }).inc_by(count);
+    }
+
+    /// Counts slots of a job that do not fire.
+    pub fn skipped(&self, job: &JobId, reason: SkipReason, count: u64) {
+        let job_name = self.0.jobs.value(&job.to_string());
+        let label = BySkip { job_name, reason: reason.as_str() };
+        self.0.skips.get_or_create(&label).inc_by(count);
     }
 
     /// Counts a batch whose fate is certain.

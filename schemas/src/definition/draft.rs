@@ -1,150 +1,21 @@
-//! The job definition, version 1: what a user publishes to `cron.define.<namespace>.<job>`.
-//!
-//! Invariant: a [`JobDefinition`] is within every bound named here. Reading one lists every fault of the
-//! document at once; a field that is not known is a fault, never ignored.
+//! Reading a definition: a document as far as it could be read, with every fault of it.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::read::{body_names, read, read_fields, read_name, read_span};
+use super::{
+    CalendarUse, DEFINITION_MAX_BYTES, DailyWindow, Dialect, Fold, Gap, JITTER_MAX, JobDefinition,
+    LABEL_MAX_BYTES, LABELS_MAX, MAX_ATTEMPTS_MAX, Misfire, Overlap, RETENTION_MAX, RETENTION_MIN,
+    Schedule, TIMEOUT_MAX, TIMEOUT_MIN, TITLE_MAX_CHARS, defaults, timing,
+};
 use crate::command::read_opaque;
-use crate::duration::{Span, SpanError};
-use crate::fault::{Fault, Faults, alike};
+use crate::duration::Span;
+use crate::fault::{Fault, Faults};
 use crate::json::{Fields, Json};
-use crate::name::{Name, NameError};
+use crate::name::Name;
 use crate::time::Timestamp;
-
-/// The most bytes of a definition in all.
-pub const DEFINITION_MAX_BYTES: usize = 256 * 1024;
-/// The most starts of a shard, retries and crashes together.
-pub const MAX_ATTEMPTS_MAX: u32 = 100;
-/// The shortest `every`.
-pub const EVERY_MIN: Span = Span::from_secs(1);
-/// The longest `every`.
-pub const EVERY_MAX: Span = Span::from_secs(366 * 86_400);
-/// The shortest timeout and start_within.
-pub const TIMEOUT_MIN: Span = Span::from_millis(100);
-/// The longest timeout and start_within.
-pub const TIMEOUT_MAX: Span = Span::from_secs(30 * 86_400);
-/// The shortest retention.
-pub const RETENTION_MIN: Span = Span::from_secs(60);
-/// The longest retention, and the longest that a run may live with it (`run_by` + retention).
-pub const RETENTION_MAX: Span = Span::from_secs(400 * 86_400);
-/// The most characters of a title.
-pub const TITLE_MAX_CHARS: usize = 200;
-/// The most labels.
-pub const LABELS_MAX: usize = 32;
-/// The most bytes of a label's key, and of its value.
-pub const LABEL_MAX_BYTES: (usize, usize) = (64, 256);
-
-/// A job: what runs, when, and by which policies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct JobDefinition {
-    /// The task that executors know by this name.
-    pub task: Name,
-    /// The pool of executors. Default `default`.
-    #[serde(default = "defaults::queue")]
-    pub queue: Name,
-    /// Handed to the task bit for bit; any JSON, at most 128 KiB. Default `{}`.
-    #[serde(default = "Json::empty")]
-    pub params: Json,
-    /// When it is due.
-    pub schedule: Schedule,
-    /// IANA name of the zone that `schedule.cron` is read in. Default `UTC`.
-    #[serde(default = "defaults::time_zone")]
-    pub time_zone: String,
-    /// How long one attempt may take, 100ms–30d. Default `1h`.
-    #[serde(default = "defaults::timeout")]
-    pub timeout: Span,
-    /// How long after its fire a run may start for the first time, 100ms–30d. Default `24h`.
-    #[serde(default = "defaults::start_within")]
-    pub start_within: Span,
-    /// Starts of a run, retries and crashes together, 1–100. Default 3.
-    #[serde(default = "defaults::max_attempts")]
-    #[schemars(range(min = 1, max = 100))]
-    pub max_attempts: u32,
-    /// What a slot does while an earlier run is live. Default `skip`.
-    #[serde(default)]
-    pub overlap: Overlap,
-    /// How long results are kept after a run's hard end, 1m–400d. Default `7d`.
-    #[serde(default = "defaults::retention")]
-    pub retention: Span,
-    /// Free text for people, at most 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 200))]
-    pub title: Option<String>,
-    /// At most 32 texts of at most 256 bytes under keys of at most 64.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
-    pub labels: BTreeMap<String, String>,
-}
-
-/// When a job is due.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedule {
-    /// A crontab expression of five fields, or six with seconds first, read in the job's time zone.
-    Cron(String),
-    /// A fixed interval, 1s–366d, counted from when the interval was first defined.
-    Every(Span),
-    /// One instant.
-    At(Timestamp),
-}
-
-/// What a slot does while an earlier run of the job is live.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// The slot is skipped.
-    #[default]
-    Skip,
-    /// The slot fires beside the live run.
-    Allow,
-}
-
-/// The defaults of `design.md` §5.
-pub mod defaults {
-    use super::{Name, Span};
-
-    /// `default`.
-    #[must_use]
-    pub fn queue() -> Name {
-        Name::parse("default").expect("a legal name")
-    }
-
-    /// `UTC`.
-    #[must_use]
-    pub fn time_zone() -> String {
-        "UTC".into()
-    }
-
-    /// One hour.
-    #[must_use]
-    pub const fn timeout() -> Span {
-        Span::from_secs(3_600)
-    }
-
-    /// 24 hours.
-    #[must_use]
-    pub const fn start_within() -> Span {
-        Span::from_secs(86_400)
-    }
-
-    /// Three.
-    #[must_use]
-    pub const fn max_attempts() -> u32 {
-        3
-    }
-
-    /// Seven days.
-    #[must_use]
-    pub const fn retention() -> Span {
-        Span::from_secs(7 * 86_400)
-    }
-}
 
 /// A definition as far as it could be read, with what is wrong with it.
 #[derive(Debug, Default)]
@@ -153,9 +24,19 @@ pub struct Draft {
     pub schedule: Option<Schedule>,
     /// The time zone as written.
     pub time_zone: Option<String>,
+    /// Whose rules the expressions follow.
+    pub dialect: Option<Dialect>,
     /// What is wrong so far.
     pub faults: Faults,
     task: Option<Name>,
+    gap: Option<Gap>,
+    fold: Option<Fold>,
+    calendars: Option<CalendarUse>,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+    windows: Vec<DailyWindow>,
+    jitter: Option<Span>,
+    misfire: Option<Misfire>,
     queue: Option<Name>,
     params: Option<Json>,
     timeout: Option<Span>,
@@ -167,13 +48,22 @@ pub struct Draft {
     labels: BTreeMap<String, String>,
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 22] = [
     "v",
     "task",
     "queue",
     "params",
     "schedule",
     "time_zone",
+    "dialect",
+    "gap",
+    "fold",
+    "calendars",
+    "start",
+    "end",
+    "windows",
+    "jitter",
+    "misfire",
     "timeout",
     "start_within",
     "max_attempts",
@@ -224,11 +114,13 @@ impl Draft {
             "task" => self.task = read_name(raw, "$.task", faults),
             "queue" => self.queue = read_name(raw, "$.queue", faults),
             "params" => self.params = read_opaque(raw, "$.params", faults),
-            "schedule" => self.schedule = read_schedule(raw, faults),
+            "schedule" => self.schedule = timing::read_schedule(raw, faults),
             "time_zone" => {
                 self.time_zone =
                     read(raw, "$.time_zone", "an IANA name such as \"Europe/Berlin\"", faults);
             }
+            "dialect" | "gap" | "fold" | "calendars" | "start" | "end" | "windows" | "jitter"
+            | "misfire" => self.read_timing(name, raw, faults),
             "timeout" => {
                 self.timeout = read_span(raw, "$.timeout", TIMEOUT_MIN..=TIMEOUT_MAX, faults);
             }
@@ -250,6 +142,32 @@ impl Draft {
         }
     }
 
+    fn read_timing(&mut self, name: &str, raw: &RawValue, faults: &mut Faults) {
+        match name {
+            "dialect" => {
+                self.dialect = read(raw, "$.dialect", "\"crontab\" or \"quartz\"", faults);
+            }
+            "gap" => self.gap = read(raw, "$.gap", "\"end\", \"skip\" or \"before\"", faults),
+            "fold" => self.fold = read(raw, "$.fold", "\"first\", \"last\" or \"both\"", faults),
+            "calendars" => self.calendars = timing::read_calendars(raw, faults),
+            "start" => self.start = timing::read_instant(raw, "$.start", faults),
+            "end" => self.end = timing::read_instant(raw, "$.end", faults),
+            "windows" => self.windows = timing::read_windows(raw, faults),
+            "jitter" => {
+                let range = Span::from_millis(0)..=JITTER_MAX;
+                self.jitter = read_span(raw, "$.jitter", range, faults);
+            }
+            _ => self.misfire = timing::read_misfire(raw, faults),
+        }
+        if let (Some(start), Some(end)) = (self.start, self.end)
+            && matches!(name, "start" | "end")
+            && end <= start
+        {
+            let expected = format!("an instant after {start}");
+            faults.push(Fault::new("$.end", &end.to_string(), "not after `start`", expected));
+        }
+    }
+
     /// The definition, when nothing is wrong with it.
     ///
     /// # Errors
@@ -265,6 +183,15 @@ impl Draft {
             params: self.params.unwrap_or_else(Json::empty),
             schedule,
             time_zone: self.time_zone.unwrap_or_else(defaults::time_zone),
+            dialect: self.dialect.unwrap_or_default(),
+            gap: self.gap,
+            fold: self.fold,
+            calendars: self.calendars,
+            start: self.start,
+            end: self.end,
+            windows: self.windows,
+            jitter: self.jitter.unwrap_or_default(),
+            misfire: self.misfire.unwrap_or_default(),
             timeout: self.timeout.unwrap_or_else(defaults::timeout),
             start_within: self.start_within.unwrap_or_else(defaults::start_within),
             max_attempts: self.max_attempts.unwrap_or_else(defaults::max_attempts),
@@ -274,143 +201,6 @@ impl Draft {
             labels: self.labels,
         })
     }
-}
-
-fn body_names(body: &[u8], name: &str) -> bool {
-    serde_json::from_slice::<Fields<'_>>(body)
-        .is_ok_and(|fields| fields.0.iter().any(|(field, _)| field == name))
-}
-
-/// Reads an object, checks `v`, and returns the fields that are in `known`; the others, and those that stand
-/// twice, are faults.
-pub(crate) fn read_fields<'a>(
-    body: &'a [u8],
-    path: &str,
-    known: &'static [&'static str],
-    faults: &mut Faults,
-) -> Vec<(&'static str, &'a RawValue)> {
-    let fields = match serde_json::from_slice::<Fields<'a>>(body) {
-        Ok(fields) => fields.0,
-        Err(error) => {
-            let found = String::from_utf8_lossy(&body[..body.len().min(512)]);
-            faults.push(Fault::new(path, &found, error.to_string(), "a JSON object"));
-            return Vec::new();
-        }
-    };
-    let mut seen = Vec::with_capacity(fields.len().min(known.len()));
-    for (name, raw) in fields {
-        let at = format!("{path}.{name}");
-        let Some(name) = known.iter().copied().find(|field| *field == name) else {
-            faults.push(Fault::new(at, raw.get(), "unknown field", expected_field(&name, known)));
-            continue;
-        };
-        if seen.iter().any(|(other, _)| *other == name) {
-            faults.push(Fault::new(at, raw.get(), "stands twice", "each field once"));
-        } else if name == "v" && raw.get() != "1" {
-            faults.push(Fault::new(at, raw.get(), "unknown version", "1, or no field `v`"));
-        } else {
-            seen.push((name, raw));
-        }
-    }
-    seen
-}
-
-fn expected_field(name: &str, known: &[&str]) -> String {
-    match alike(name, known) {
-        Some(field) => format!("did you mean `{field}`?"),
-        None => format!("one of {}", known.join(", ")),
-    }
-}
-
-fn read<'a, T: Deserialize<'a>>(
-    raw: &'a RawValue,
-    path: &str,
-    expected: &str,
-    faults: &mut Faults,
-) -> Option<T> {
-    serde_json::from_str(raw.get())
-        .inspect_err(|_| {
-            faults.push(Fault::new(path, raw.get(), "not of the right form", expected))
-        })
-        .ok()
-}
-
-fn read_name(raw: &RawValue, path: &str, faults: &mut Faults) -> Option<Name> {
-    let text: String = read(raw, path, NameError::HINT, faults)?;
-    Name::parse(&text)
-        .inspect_err(|e| faults.push(Fault::new(path, raw.get(), e.to_string(), NameError::HINT)))
-        .ok()
-}
-
-fn read_span(
-    raw: &RawValue,
-    path: &str,
-    range: std::ops::RangeInclusive<Span>,
-    faults: &mut Faults,
-) -> Option<Span> {
-    if raw.get().starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        let expected =
-            format!("a text with a unit, such as \"{}s\"", raw.get().trim_start_matches('-'));
-        faults.push(Fault::new(path, raw.get(), "a number has no unit", expected));
-        return None;
-    }
-    let text: String = read(raw, path, SpanError::HINT, faults)?;
-    match text.parse::<Span>() {
-        Ok(span) if range.contains(&span) => Some(span),
-        Ok(_) => {
-            let expected = format!("{} to {}", range.start(), range.end());
-            faults.push(Fault::new(path, raw.get(), "out of range", expected));
-            None
-        }
-        Err(error) => {
-            faults.push(Fault::new(path, raw.get(), error.to_string(), SpanError::HINT));
-            None
-        }
-    }
-}
-
-fn read_schedule(raw: &RawValue, faults: &mut Faults) -> Option<Schedule> {
-    const EXPECTED: &str = "exactly one of {\"cron\": \"0 3 * * *\"}, {\"every\": \"90s\"}, {\"at\": \"2027-01-31T03:00:00Z\"}";
-    if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
-        faults.push(text_for_schedule(raw, &text, EXPECTED));
-        return None;
-    }
-    let before = faults.clone();
-    let fields = read_fields(raw.get().as_bytes(), "$.schedule", &["cron", "every", "at"], faults);
-    let [(name, value)] = fields[..] else {
-        if *faults == before {
-            faults.push(Fault::new("$.schedule", raw.get(), "not one schedule", EXPECTED));
-        }
-        return None;
-    };
-    match name {
-        "cron" => read(value, "$.schedule.cron", "a text such as \"0 3 * * *\"", faults)
-            .map(Schedule::Cron),
-        "every" => {
-            read_span(value, "$.schedule.every", EVERY_MIN..=EVERY_MAX, faults).map(Schedule::Every)
-        }
-        _ => {
-            let expected = "an RFC 3339 instant with an offset, such as \"2027-01-31T03:00:00Z\"";
-            read(value, "$.schedule.at", expected, faults).map(Schedule::At)
-        }
-    }
-}
-
-/// A text that stands where a schedule has to: most likely the expression, without its braces.
-fn text_for_schedule(raw: &RawValue, text: &str, expected: &str) -> Fault {
-    let kind = if text.parse::<Span>().is_ok() {
-        Some("every")
-    } else if text.parse::<Timestamp>().is_ok() {
-        Some("at")
-    } else if text.starts_with('@') || (5..=6).contains(&text.split_whitespace().count()) {
-        Some("cron")
-    } else {
-        None
-    };
-    let expected = kind
-        .map(|kind| format!("write {{\"{kind}\": {}}}", raw.get()))
-        .unwrap_or_else(|| expected.to_owned());
-    Fault::new("$.schedule", raw.get(), "a text, not a schedule", expected)
 }
 
 fn read_max_attempts(raw: &RawValue, faults: &mut Faults) -> Option<u32> {
@@ -512,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_exactly_one_of_three() {
+    fn a_schedule_is_exactly_one_of_four() {
         for schedule in [
             r#"{}"#,
             r#""* * * * *""#,
@@ -568,5 +358,48 @@ mod tests {
         let params = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let body = format!(r#"{{"task":"a","schedule":{{"every":"5s"}},"params":{params}}}"#);
         assert_eq!(Draft::decode(body.as_bytes()).finish().unwrap().params.as_str(), params);
+    }
+
+    #[test]
+    fn the_calendar_fields_are_read_back_as_they_were() {
+        let body = r#"{"task":"a","schedule":{"cron":["0 3 * * *","0 0 9 ? * 2"]},"time_zone":"Europe/Berlin",
+            "dialect":"quartz","gap":"before","fold":"last","start":"2027-01-01T00:00:00Z",
+            "end":"2028-01-01T00:00:00Z","windows":["09:00-17:00","22:00-02:00"],"jitter":"5m",
+            "calendars":{"only":["a/work"],"except":["a/off","b/off"],"shift":"next"},
+            "misfire":{"policy":"fire_all","threshold":"5s","limit":7,"window":"1h"}}"#;
+        let definition = Draft::decode(body.as_bytes()).finish().unwrap();
+        let text = serde_json::to_string(&definition).unwrap();
+        assert_eq!(Draft::decode(text.as_bytes()).finish().unwrap(), definition);
+        assert_eq!(serde_json::from_str::<super::super::JobDefinition>(&text).unwrap(), definition);
+    }
+
+    #[test]
+    fn every_calendar_field_names_what_is_wrong_with_it() {
+        for (field, path) in [
+            (r#""dialect":"cron""#, "$.dialect"),
+            (r#""gap":"first""#, "$.gap"),
+            (r#""fold":"end""#, "$.fold"),
+            (r#""start":"2027-01-01""#, "$.start"),
+            (r#""start":"2027-01-02T00:00:00Z","end":"2027-01-01T00:00:00Z""#, "$.end"),
+            (r#""windows":"09:00-17:00""#, "$.windows"),
+            (r#""windows":["09:00-17:00","9-17"]"#, "$.windows[1]"),
+            (r#""jitter":"25h""#, "$.jitter"),
+            (r#""jitter":5"#, "$.jitter"),
+            (r#""calendars":{}"#, "$.calendars"),
+            (r#""calendars":["a/b"]"#, "$.calendars"),
+            (r#""calendars":{"only":["holidays"]}"#, "$.calendars.only[0]"),
+            (r#""calendars":{"without":["a/b"]}"#, "$.calendars.without"),
+            (r#""calendars":{"only":["a/b"],"shift":"back"}"#, "$.calendars.shift"),
+            (r#""misfire":"skip""#, "$.misfire"),
+            (r#""misfire":{"policy":"all"}"#, "$.misfire.policy"),
+            (r#""misfire":{"threshold":"0s"}"#, "$.misfire.threshold"),
+            (r#""misfire":{"limit":0}"#, "$.misfire.limit"),
+            (r#""misfire":{"limit":1001}"#, "$.misfire.limit"),
+            (r#""misfire":{"window":"31d"}"#, "$.misfire.window"),
+            (r#""misfire":{"window":"5s"}"#, "$.misfire.window"),
+        ] {
+            let body = format!(r#"{{"task":"a","schedule":{{"every":"5s"}},{field}}}"#);
+            assert_eq!(paths(&body), [path], "{body}");
+        }
     }
 }

@@ -1,0 +1,119 @@
+//! Slots that do not fire: the reason that the leader gave, with what stood behind it.
+
+use cronstream_schemas::definition::MisfirePolicy;
+use cronstream_schemas::event::{SkipReason, Skipped, SkippedWhat};
+use cronstream_schemas::time::Timestamp;
+
+use super::facts::{Command, Facts, Pause, Stored};
+use super::ran::leader;
+use super::verdict::{Explanation, Leader, Outcome};
+use crate::output::{count, short};
+
+pub(super) fn explain(
+    facts: &Facts<'_>,
+    stored: &Stored<Skipped>,
+    slot: Option<Timestamp>,
+) -> Explanation {
+    let skipped = &stored.what;
+    let slot = slot.unwrap_or(facts.asked);
+    let why = match skipped.reason {
+        SkipReason::Misfire => "it was missed, and the misfire policy lets it go",
+        SkipReason::Overlap => "an earlier run of the job was live",
+        SkipReason::Paused => "the job was paused",
+        SkipReason::Deleted => "the job was deleted while the slot waited",
+        SkipReason::Requested => "a command asked for that",
+    };
+    let mut told =
+        Explanation::new(Outcome::Skipped(skipped.reason), format!("it did not run: {why}"));
+    told.revision = Some((skipped.revision, skipped.incarnation));
+    told.leader = Some(Leader { node: skipped.node.clone(), epoch: skipped.epoch, at: skipped.at });
+    match skipped.reason {
+        SkipReason::Misfire => missed(&mut told, facts, skipped, slot),
+        SkipReason::Overlap => told.because(overlap(facts)),
+        SkipReason::Paused => told.because(facts.pause.as_ref().map(pause)),
+        SkipReason::Deleted => told
+            .because(format!("deleted at {} by command {}", facts.newest.at, facts.newest.command)),
+        SkipReason::Requested => told.because(
+            facts.request.as_ref().map(|request| format!("asked by {}", by(&request.command))),
+        ),
+    }
+    if let SkippedWhat::Slots { first, last, count: many } = &skipped.what
+        && *many > 1
+    {
+        told.because(format!(
+            "{} from {first} through {last} were skipped together",
+            count(*many, "slot")
+        ));
+    }
+    told
+}
+
+fn missed(told: &mut Explanation, facts: &Facts<'_>, skipped: &Skipped, slot: Timestamp) {
+    let late = short(skipped.at.since(slot));
+    match &facts.pause {
+        Some(fell_into) => told.because(pause(fell_into)),
+        None => {
+            let changed = facts.before.as_ref().and_then(|before| {
+                let (node, epoch) = before.leader.as_ref()?;
+                let since = skipped.epoch.is_some_and(|now| *epoch < now);
+                since.then(|| (leader(node.as_ref(), *epoch), before.slot))
+            });
+            told.because(match changed {
+                Some((leader, fired)) => format!(
+                    "no leader decided it: {leader} led when the job fired {fired}, and the next decided {late} after the slot"
+                ),
+                None => format!(
+                    "it was decided {late} after the slot: the leader had stood still, there was none, or the broker took no writes"
+                ),
+            });
+        }
+    }
+    let Some(definition) = facts.then.and_then(|state| state.definition.as_ref()) else { return };
+    let misfire = &definition.misfire;
+    let rule = match misfire.policy {
+        MisfirePolicy::FireOnce => {
+            "fire_once: only the latest missed slot fires, if it is young enough".to_owned()
+        }
+        MisfirePolicy::FireAll => {
+            format!("fire_all: only the latest {} missed slots fire", misfire.limit)
+        }
+        MisfirePolicy::Skip => "skip: no missed slot fires".to_owned(),
+    };
+    let window = misfire.window.map(|window| format!(", window {window}")).unwrap_or_default();
+    told.because(format!(
+        "misfire policy {rule} (late by more than {}{window})",
+        misfire.threshold
+    ));
+}
+
+fn overlap(facts: &Facts<'_>) -> String {
+    let Some(before) = &facts.before else {
+        return "overlap is skip; which run it was is no longer kept".to_owned();
+    };
+    let ended = match before.ended {
+        Some(at) => format!("it ended at {at}"),
+        None => "it has not ended yet".to_owned(),
+    };
+    format!("overlap is skip, and run {} of {} was live; {ended}", before.run, before.slot)
+}
+
+/// Since when a pause lasts or until when it lasted, and whose command it was.
+pub(super) fn pause(pause: &Pause) -> String {
+    match &pause.ended {
+        Some(ended) => {
+            format!("the job was paused from {} until {}", by_at(&pause.begun), by_at(ended))
+        }
+        None => format!("the job is paused since {}", by_at(&pause.begun)),
+    }
+}
+
+fn by_at(command: &Command) -> String {
+    let author = command.author.as_ref().map(|author| format!(" of {author}")).unwrap_or_default();
+    format!("{} (command {}{author})", command.at, command.seq)
+}
+
+/// A command with its sender and time.
+pub(super) fn by(command: &Command) -> String {
+    let author = command.author.as_ref().map(|author| format!(" of {author}")).unwrap_or_default();
+    format!("command {}{author} at {}", command.seq, command.at)
+}

@@ -1,0 +1,206 @@
+//! Which job is due next: an index of jobs by their due instants.
+//!
+//! ```text
+//!   insert ─► ready, in the order (instant, job) │ bucket │ bucket │ bucket …   of 33 seconds each, unordered
+//!                    └─ iter, first              └─ prepare(horizon) orders a bucket once its time has come
+//! ```
+//!
+//! A bucket is a list: to order a million jobs that lie ahead costs more than to plan them, and most are moved by
+//! nothing but their own fire. For the same reason what is removed from a bucket stays in it as a stale entry until
+//! the bucket is ordered, or until too much is stale.
+//!
+//! Invariant: `ready` holds every entry before `ready_before` and no stale one; a bucket holds every entry of its time,
+//! and may hold stale ones and doubles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
+
+/// A bucket is 2^15 milliseconds.
+const BUCKET_SHIFT: u32 = 15;
+/// So many stale entries are always borne; beyond it, as many as there are true ones.
+const STALE_MIN: usize = 1_024;
+
+/// Jobs by their due instants.
+#[derive(Debug, Clone, Default)]
+pub struct Due {
+    ready: BTreeSet<(Timestamp, JobId)>,
+    /// The number of the first bucket that is not ready.
+    ready_before: i64,
+    buckets: BTreeMap<i64, Vec<(Timestamp, JobId)>>,
+    /// Entries of buckets, stale ones with them.
+    entries: usize,
+    stale: usize,
+}
+
+impl Due {
+    /// Takes a job in.
+    pub fn insert(&mut self, at: Timestamp, job: JobId) {
+        let bucket = number(at);
+        if bucket < self.ready_before {
+            self.ready.insert((at, job));
+        } else {
+            self.buckets.entry(bucket).or_default().push((at, job));
+            self.entries += 1;
+        }
+    }
+
+    /// Leaves out a job that was taken in with this instant.
+    pub fn remove(&mut self, at: Timestamp, job: &JobId) {
+        if number(at) >= self.ready_before {
+            self.stale += 1;
+        } else if self.ready.first().is_some_and(|(first, it)| *first == at && it == job) {
+            self.ready.pop_first();
+        } else {
+            self.ready.remove(&(at, job.clone()));
+        }
+    }
+
+    /// Orders what is due up to `horizon`. `is_true` tells of an entry whether the job is due at that instant still.
+    pub fn prepare(&mut self, horizon: Timestamp, is_true: impl Fn(Timestamp, &JobId) -> bool) {
+        let before = number(horizon) + 1;
+        if before > self.ready_before {
+            let later = self.buckets.split_off(&before);
+            let due = std::mem::replace(&mut self.buckets, later);
+            self.ready_before = before;
+            let mut entries: Vec<(Timestamp, JobId)> = due.into_values().flatten().collect();
+            self.entries -= entries.len();
+            let given = entries.len();
+            entries.retain(|(at, job)| is_true(*at, job));
+            let mut ordered = BTreeSet::from_iter(entries);
+            self.stale = self.stale.saturating_sub(given - ordered.len());
+            self.ready.append(&mut ordered);
+        }
+        if self.stale > STALE_MIN.max(self.entries / 2) {
+            self.forget_stale(is_true);
+        }
+    }
+
+    fn forget_stale(&mut self, is_true: impl Fn(Timestamp, &JobId) -> bool) {
+        for entries in self.buckets.values_mut() {
+            entries.sort_unstable();
+            entries.dedup();
+            entries.retain(|(at, job)| is_true(*at, job));
+            entries.shrink_to_fit();
+        }
+        self.buckets.retain(|_, entries| !entries.is_empty());
+        self.entries = self.buckets.values().map(Vec::len).sum();
+        self.stale = 0;
+    }
+
+    /// An instant at or before which nothing is due: that of the first entry, or of one that is stale.
+    #[must_use]
+    pub fn first(&self) -> Option<Timestamp> {
+        let ready = self.ready.first().map(|(at, _)| *at);
+        ready.or_else(|| self.buckets.values().next()?.iter().map(|(at, _)| *at).min())
+    }
+
+    /// What is ready, in order; everything that is due up to the horizon of the last [`Self::prepare`] is among it.
+    pub fn iter(&self) -> impl Iterator<Item = (Timestamp, &JobId)> {
+        self.ready.iter().map(|(at, job)| (*at, job))
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn number(at: Timestamp) -> i64 {
+    at.as_millis() >> BUCKET_SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn job(number: u32) -> JobId {
+        format!("a/j{number}").parse().unwrap()
+    }
+
+    /// What the index holds of entries up to `horizon`, when `truth` says where each job is due.
+    fn due(
+        due: &mut Due,
+        truth: &BTreeMap<JobId, Timestamp>,
+        horizon: i64,
+    ) -> Vec<(Timestamp, JobId)> {
+        due.prepare(at(horizon), |at, job| truth.get(job) == Some(&at));
+        let due = due.iter().take_while(|(due, _)| *due <= at(horizon));
+        due.map(|(at, job)| (at, job.clone())).collect()
+    }
+
+    #[test]
+    fn entries_come_in_the_order_of_instant_and_job() {
+        let mut index = Due::default();
+        let mut truth = BTreeMap::new();
+        for (millis, number) in [(70_000, 1), (10, 9), (10, 2), (200_000, 3), (9, 5)] {
+            index.insert(at(millis), job(number));
+            truth.insert(job(number), at(millis));
+        }
+        assert_eq!(index.first(), Some(at(9)));
+        let order = [(9, 5), (10, 2), (10, 9), (70_000, 1)].map(|(ms, n)| (at(ms), job(n)));
+        assert_eq!(due(&mut index, &truth, 70_000), order);
+        index.remove(at(9), &job(5));
+        index.remove(at(10), &job(9));
+        assert_eq!(due(&mut index, &truth, 10), [(at(10), job(2))]);
+        index.clear();
+        assert_eq!(index.first(), None);
+    }
+
+    #[test]
+    fn a_job_that_is_moved_for_ever_leaves_a_bounded_trace() {
+        let mut index = Due::default();
+        let mut truth = BTreeMap::new();
+        for number in 0..100 {
+            index.insert(at(1_000_000), job(number));
+            truth.insert(job(number), at(1_000_000));
+        }
+        for round in 0..50_000 {
+            let (from, to) = (truth[&job(7)], at(1_000_000 + round % 3 * 40_000));
+            index.remove(from, &job(7));
+            index.insert(to, job(7));
+            truth.insert(job(7), to);
+            index.prepare(at(0), |at, job| truth.get(job) == Some(&at));
+            assert!(index.entries <= 100 + 2 * STALE_MIN, "{}", index.entries);
+        }
+        assert_eq!(due(&mut index, &truth, 2_000_000).len(), 100);
+    }
+
+    proptest! {
+        #[test]
+        fn an_ordered_set_gives_the_same(
+            steps in prop::collection::vec((0_u32..20, 0_i64..400_000, 0_u8..3), 1..200),
+        ) {
+            let mut index = Due::default();
+            let mut truth: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+            let mut horizon = 0;
+            for (number, millis, what) in steps {
+                if what == 0 {
+                    horizon = horizon.max(millis / 4);
+                } else if let Some(old) = truth.remove(&job(number)) {
+                    index.remove(old, &job(number));
+                }
+                if what == 2 {
+                    index.insert(at(millis), job(number));
+                    truth.insert(job(number), at(millis));
+                }
+                let mut wanted: Vec<(Timestamp, JobId)> =
+                    truth.iter().map(|(job, at)| (*at, job.clone())).collect();
+                wanted.sort();
+                prop_assert!(index.first() <= wanted.first().map(|(at, _)| *at) || wanted.is_empty());
+                prop_assert!(index.first().is_some() || wanted.is_empty());
+                wanted.retain(|(due, _)| *due <= at(horizon));
+                prop_assert_eq!(due(&mut index, &truth, horizon), wanted);
+            }
+        }
+    }
+}

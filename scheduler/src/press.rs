@@ -1,0 +1,156 @@
+//! Group commit: batches of several partitions leave in one atomic batch, for one flush of the broker's disk.
+//!
+//! ```text
+//!   partition 0: [event, event, cursor] ─┐
+//!   partition 3: [event, cursor] ────────┼─► waiting ─► [ e e c  e c  e c ] ─► stored: each its own sequence
+//!   partition 5: [event, cursor] ────────┘     └ at most two groups out         else: each settles by itself
+//! ```
+//!
+//! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
+//! eight partitions that commit each for itself wait for each other.
+//!
+//! Invariant: each batch keeps its cursor and what that expects. A group is stored whole or not at all, and what is
+//! not plainly stored is settled alone, so that no batch's fate hangs on another's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cronstream_bus::{BATCH_BYTES, BATCH_MESSAGES, Batch, Bus};
+use cronstream_schemas::id::PARTITIONS_MAX;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::commit::{self, Open};
+
+/// Groups that are out at once: the broker stores one while the next is made.
+const GROUPS_OUT: usize = 2;
+
+/// A handle to the task that groups.
+#[derive(Debug, Clone)]
+pub(crate) struct Press {
+    queue: mpsc::Sender<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    batch: Arc<Batch>,
+    answer: oneshot::Sender<Result<u64, Open>>,
+}
+
+impl Press {
+    /// Starts the task; it ends when every handle is dropped and what is out is answered.
+    pub(crate) fn start(bus: Bus) -> Self {
+        let (queue, entries) = mpsc::channel(usize::from(PARTITIONS_MAX));
+        tokio::spawn(run(bus, entries));
+        Self { queue }
+    }
+
+    /// Sends a batch once, with others that are ready; gives its cursor's sequence, or what is open.
+    pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Result<u64, Open> {
+        let (answer, answered) = oneshot::channel();
+        let entry = Entry { batch: Arc::clone(batch), answer };
+        match self.queue.send(entry).await {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown())),
+            Err(_) => Err(Open::unknown()),
+        }
+    }
+}
+
+async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
+    let (mut waiting, mut out) = (VecDeque::new(), JoinSet::new());
+    loop {
+        tokio::select! {
+            Some(_) = out.join_next() => {}
+            entry = entries.recv() => match entry {
+                Some(entry) => waiting.push_back(entry),
+                None => break,
+            },
+        }
+        // The loop decides for its partitions one after the other: let it finish.
+        yield_now().await;
+        while let Ok(entry) = entries.try_recv() {
+            waiting.push_back(entry);
+        }
+        while out.len() < GROUPS_OUT && !waiting.is_empty() {
+            let (bus, group) = (bus.clone(), take(&mut waiting));
+            out.spawn(async move { store(&bus, group).await });
+        }
+    }
+    while out.join_next().await.is_some() {}
+}
+
+/// Takes batches from the front until the next one finds no room, or has its cursor in the group already.
+fn take(waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
+    let (mut group, mut messages, mut bytes) = (Vec::<Entry>::new(), 0, 0);
+    while let Some(entry) = waiting.front() {
+        messages += entry.batch.messages.len() + 1;
+        bytes += entry.batch.size();
+        let cursor = &entry.batch.cursor.subject;
+        let twice = group.iter().any(|other| other.batch.cursor.subject == *cursor);
+        let fits = messages <= BATCH_MESSAGES && bytes <= BATCH_BYTES && !twice;
+        if !group.is_empty() && !fits {
+            break;
+        }
+        group.extend(waiting.pop_front());
+    }
+    group
+}
+
+/// Stores a group, and tells each batch where its cursor is.
+async fn store(bus: &Bus, group: Vec<Entry>) {
+    let (batches, answers): (Vec<_>, Vec<_>) =
+        group.into_iter().map(|entry| (entry.batch, entry.answer)).unzip();
+    let stored = commit::send(bus, &batches).await;
+    let mut behind: u64 = batches.iter().map(|batch| batch.messages.len() as u64 + 1).sum();
+    let alone = batches.len() == 1;
+    for (batch, answer) in batches.iter().zip(answers) {
+        behind -= batch.messages.len() as u64 + 1;
+        let told = match &stored {
+            Ok(last) => Ok(last.saturating_sub(behind)),
+            // The known id is in one of the batches; which one it is shows when each is sent alone.
+            Err(open) => Err(Open { known_id: open.known_id && alone, ..open.clone() }),
+        };
+        // The node may have ended.
+        answer.send(told).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cronstream_bus::OutMessage;
+
+    use super::*;
+
+    fn entry(partition: usize, messages: usize, bytes: usize) -> Entry {
+        let batch = Batch {
+            messages: vec![OutMessage::new("cron.fire.q.a.b", vec![0; bytes]); messages],
+            cursor: OutMessage::new(format!("cron.cursor.{partition}"), "{}"),
+            cursor_expected_seq: 0,
+        };
+        Entry { batch: Arc::new(batch), answer: oneshot::channel().0 }
+    }
+
+    /// How many batches each group takes.
+    fn check(waiting: impl IntoIterator<Item = Entry>, expected: &[usize]) {
+        let mut waiting: VecDeque<Entry> = waiting.into_iter().collect();
+        let mut groups = Vec::new();
+        while !waiting.is_empty() {
+            groups.push(take(&mut waiting).len());
+        }
+        assert_eq!(groups, expected);
+    }
+
+    #[test]
+    fn a_group_is_no_larger_than_one_batch_may_be() {
+        check((0..8).map(|n| entry(n, 2, 10)), &[8]);
+        check((0..3).map(|n| entry(n, BATCH_MESSAGES - 1, 1)), &[1, 1, 1]);
+        check((0..4).map(|n| entry(n, 499, 1)), &[2, 2]);
+        check((0..4).map(|n| entry(n, 1, 3 * 1024 * 1024)), &[2, 2]);
+        check([entry(0, 1, 2 * BATCH_BYTES), entry(1, 1, 1)], &[1, 1]);
+    }
+
+    #[test]
+    fn a_cursor_is_never_twice_in_a_group() {
+        check([entry(0, 1, 1), entry(1, 1, 1), entry(0, 1, 1), entry(2, 1, 1)], &[2, 2]);
+    }
+}
