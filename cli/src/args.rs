@@ -18,7 +18,7 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
 
 pub(crate) use self::asking::{
-    Forecast, History, Lint, Reading, Rollback, Simulate, TzReport, zone,
+    Forecast, History, Lint, Reading, Rollback, Simulate, TzReport, hyphened, zone,
 };
 pub(crate) use self::explaining::Explain;
 pub(crate) use self::importing::{Import, ImportFormat, ImportFrom};

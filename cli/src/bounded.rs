@@ -4,18 +4,29 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// Reads a text of at most `max` bytes.
+/// Reads at most `max` bytes.
 ///
 /// # Errors
-/// When it has more, is not UTF-8, or cannot be read.
-pub(crate) fn read_text(from: impl Read, max: u64) -> Result<String> {
-    let mut text = String::new();
-    let size = from.take(max + 1).read_to_string(&mut text)?;
+/// When there are more, or they cannot be read.
+pub(crate) fn read_bytes(from: impl Read, max: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let size = from.take(max + 1).read_to_end(&mut bytes)?;
     if size as u64 > max {
         let message = format!("it has more than {max} bytes");
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+/// Reads a text of at most `max` bytes.
+///
+/// # Errors
+/// As [`read_bytes`], and when it is not UTF-8.
+pub(crate) fn read_text(from: impl Read, max: u64) -> Result<String> {
+    String::from_utf8(read_bytes(from, max)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(ErrorKind::InvalidData, format!("byte {at} is not UTF-8"))
+    })
 }
 
 /// Reads a file of at most `max` bytes.

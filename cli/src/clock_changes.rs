@@ -26,9 +26,9 @@ pub(crate) struct ClockChange {
     pub(crate) slots: u64,
     /// What becomes of them.
     pub(crate) words: String,
-    /// By how much the clock changes, in milliseconds.
+    /// The first and the last instant at which they run, in Unix milliseconds.
     #[serde(skip)]
-    length_ms: i64,
+    due_ms: Option<(i64, i64)>,
 }
 
 /// Which way a clock goes.
@@ -44,12 +44,8 @@ pub(crate) enum Kind {
 impl ClockChange {
     /// What it does to this slot, if it does something.
     pub(crate) fn of(&self, slot: Timestamp) -> Option<String> {
-        let after = slot.as_millis() - self.at.as_millis();
-        let touched = match self.kind {
-            Kind::Gap => (0..self.length_ms).contains(&after),
-            Kind::Fold => (-self.length_ms..self.length_ms).contains(&after),
-        };
-        touched.then(|| self.words.clone())
+        let (first, last) = self.due_ms?;
+        (first..=last).contains(&slot.as_millis()).then(|| self.words.clone())
     }
 }
 
@@ -98,20 +94,17 @@ pub(crate) fn of(
         let shifts = definition.calendars.as_ref().is_some_and(|used| used.shift.is_some());
         let days = if shifts { None } else { days(&cron, definition, calendars) };
         let slots = Slots { cron: &cron, zone, rules, days: days.as_deref() };
-        changes.extend(clock_change_notes(&slots, from, through).into_iter().map(|note| {
-            let change = zone.transitions(note.at_ms, note.at_ms).next();
-            let length = change.map_or(0, |it| (it.offset_after - it.offset_before).abs());
-            ClockChange {
-                at: Timestamp::from_millis(note.at_ms),
-                kind: match note.kind {
-                    NoteKind::Gap => Kind::Gap,
-                    NoteKind::Fold => Kind::Fold,
-                },
-                slots: note.slots,
-                words: note.words,
-                length_ms: i64::from(length) * 1_000,
-            }
-        }));
+        let told = clock_change_notes(&slots, from, through).into_iter().map(|note| ClockChange {
+            at: Timestamp::from_millis(note.at_ms),
+            kind: match note.kind {
+                NoteKind::Gap => Kind::Gap,
+                NoteKind::Fold => Kind::Fold,
+            },
+            slots: note.slots,
+            words: note.words,
+            due_ms: note.due_ms,
+        });
+        changes.extend(told);
     }
     changes.sort_by_key(|change| change.at);
     changes.dedup();

@@ -46,6 +46,14 @@ pub(crate) enum Error {
     /// Documents cannot be read; each line names a place.
     #[error("{}", .0.join("\n"))]
     Documents(Vec<String>),
+    /// Of what a file holds nothing became a job; what it is, is already printed.
+    #[error("nothing of {path} became a job, {left_out} left out")]
+    NothingImported {
+        /// The file.
+        path: PathBuf,
+        /// How much is left out.
+        left_out: u64,
+    },
     /// Nobody could be asked whether to go on.
     #[error("{0} needs an answer and standard input is not a terminal")]
     NotAsked(String),
@@ -234,6 +242,7 @@ impl Error {
             Self::File { .. } => ("file-unreadable", Exit::Usage),
             Self::Unwritable { .. } => ("file-unwritable", Exit::Failed),
             Self::Documents(_) => ("documents-unreadable", Exit::Usage),
+            Self::NothingImported { .. } => ("nothing-imported", Exit::Failed),
             Self::NotAsked(_) => ("not-a-terminal", Exit::Usage),
             Self::Declined => ("declined", Exit::Failed),
             Self::Rejected(_) => ("rejected", Exit::Rejected),
@@ -292,6 +301,7 @@ impl Error {
             | Self::File { .. }
             | Self::Unwritable { .. }
             | Self::Documents(_)
+            | Self::NothingImported { .. }
             | Self::Declined
             | Self::Rejected(_)
             | Self::NoRun(_)

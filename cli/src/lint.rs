@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::args;
 use crate::error::Error;
 use crate::jobs;
-use crate::offline::{self, Candidate, Documents, Expression, Finding};
+use crate::offline::{self, Candidate, Expression, Finding};
+use crate::output::printable;
 use crate::session::Session;
 use crate::words;
 
@@ -38,15 +39,17 @@ struct LintedCalendar {
 
 pub(crate) fn lint(session: &Session, wanted: &args::Lint) -> Result<(), Error> {
     let now = jobs::now();
-    let Documents { jobs, judged, .. } = match wanted.what.as_slice() {
-        [one] if is_expression(one) => {
-            Documents::one(offline::of_expression(one, wanted.zone, &wanted.reading, now))
-        }
-        files => {
-            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
-            offline::read(&files, now)?
-        }
-    };
+    let (expressions, files): (Vec<_>, Vec<_>) =
+        wanted.what.iter().partition(|what| is_expression(what));
+    let judge = |text: &String| offline::of_expression(text, wanted.zone, &wanted.reading, now);
+    let mut jobs: Vec<Candidate> = expressions.into_iter().map(judge).collect();
+    let mut judged = Vec::new();
+    if !files.is_empty() {
+        let files: Vec<PathBuf> = files.into_iter().map(PathBuf::from).collect();
+        let documents = offline::read(&files, now)?;
+        jobs.extend(documents.jobs);
+        judged = documents.judged;
+    }
     let (mut faults, mut warnings) = (0, 0);
     for calendar in judged {
         faults += calendar.faults.len() as u64;
@@ -98,7 +101,7 @@ impl Linted {
     fn describe(&self) -> String {
         let of = match &self.place {
             Some(place) => format!("{place}: {}", self.job),
-            None => "expression".to_owned(),
+            None => self.expressions.first().map_or("expression".into(), |it| printable(&it.text)),
         };
         let mut lines = Vec::new();
         if let Some(words) = &self.words {

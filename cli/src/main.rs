@@ -39,6 +39,7 @@ mod history;
 mod host;
 mod import;
 mod init;
+mod instants;
 mod jobs;
 mod lint;
 mod list;
@@ -77,7 +78,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Verb};
+use crate::args::{CalendarVerb, Cli, Verb};
 use crate::error::{Error, Report};
 use crate::session::Session;
 
@@ -87,28 +88,76 @@ use crate::session::Session;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let Cli { global, verb } = Cli::parse();
+    let Cli { global, verb } = Cli::parse_from(args::hyphened(std::env::args_os()));
     logging::start(&verb, global.log_format, global.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&Error::Output(error)),
+        Err(error) => return failed(&Error::Output(error), false),
     };
     let session = Session::new(&global, verb.role());
+    let shows = only_shows(&verb);
     // The verbs' own memory is on the heap: the largest of them is a ticker.
     match runtime.block_on(Box::pin(dispatch(&session, verb))) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, shows),
     }
 }
 
-fn failed(error: &Error) -> ExitCode {
-    // `cronstream list | head` has read what it wanted: no message.
+fn failed(error: &Error, shows: bool) -> ExitCode {
+    // `cronstream list | head` has read what it wanted: no message, and no failure of a verb that does nothing else.
     let enough = matches!(error, Error::Output(error) if error.kind() == ErrorKind::BrokenPipe);
+    if enough && shows {
+        return ExitCode::SUCCESS;
+    }
     if !enough {
         // A standard error that is gone leaves the exit code.
         writeln!(std::io::stderr().lock(), "{}", Report(error)).ok();
     }
     error.class().1.into()
+}
+
+/// Whether all that a verb does is to show something; of others the exit code says how far they came.
+const fn only_shows(verb: &Verb) -> bool {
+    match verb {
+        Verb::Get(_)
+        | Verb::List(_)
+        | Verb::Runs(_)
+        | Verb::Run(_)
+        | Verb::Next(_)
+        | Verb::Explain(_)
+        | Verb::Forecast(_)
+        | Verb::History(_)
+        | Verb::TzReport(_)
+        | Verb::Status
+        | Verb::Dead(_) => true,
+        Verb::Simulate(simulate) => simulate.vectors.is_none(),
+        Verb::Calendar(calendar) => match calendar.verb {
+            CalendarVerb::List(_) | CalendarVerb::Get(_) | CalendarVerb::Days(_) => true,
+            CalendarVerb::Apply(_) | CalendarVerb::Delete(_) => false,
+        },
+        Verb::Dev(_)
+        | Verb::DevGuard(_)
+        | Verb::Accounts(_)
+        | Verb::Init(_)
+        | Verb::Ticker(_)
+        | Verb::Executor(_)
+        | Verb::Relay(_)
+        | Verb::Apply(_)
+        | Verb::Delete(_)
+        | Verb::Pause(_)
+        | Verb::Resume(_)
+        | Verb::Trigger(_)
+        | Verb::Cancel(_)
+        | Verb::SkipNext(_)
+        | Verb::ShiftNext(_)
+        | Verb::Backfill(_)
+        | Verb::Import(_)
+        | Verb::Lint(_)
+        | Verb::Rollback(_)
+        | Verb::Doctor
+        | Verb::Release
+        | Verb::Bench(_) => false,
+    }
 }
 
 async fn dispatch(session: &Session, verb: Verb) -> Result<(), Error> {

@@ -3,6 +3,8 @@
 //! Invariant: the job and what it uses are read each by its subject, so the answer takes as long on a log of ten
 //! million events as on an empty one; the zone of this machine has no say.
 
+use std::time::Duration;
+
 use cronstream_bus::Bus;
 use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::{Cause, Decoded, Event as _, JobState, LogEvent};
@@ -48,7 +50,8 @@ pub(crate) async fn next(session: &Session, wanted: &args::Next) -> Result<(), E
         count = 1;
     }
     let after = now.minus(timetable.plan.jitter()).max(state.effective_after);
-    let mut moments = timetable.ahead((after, Timestamp::MAX), count, &state.overrides);
+    let from = after.plus(Duration::from_millis(1));
+    let mut moments = timetable.ahead((from, Timestamp::MAX), count, &state.overrides);
     if let Some(since) = state.paused {
         session.out.talk(&format!(
             "{job} is paused since {since}: none of these fires until it is resumed"

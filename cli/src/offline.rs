@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use cronstream_core::calendar::Calendars;
-use cronstream_core::definition::{check, warnings};
+use cronstream_core::definition::{check, coded_warnings};
 use cronstream_core::schedule::{self, ParseError, Rule, Seed, Zone};
 use cronstream_schemas::calendar::{CalendarDefinition, CalendarId};
 use cronstream_schemas::definition::{Dialect, Draft, JobDefinition, Schedule};
@@ -241,9 +241,13 @@ fn judge(
     };
     if let Ok(definition) = &definition {
         let said: Vec<String> = lints.iter().map(|lint| lint.fault.problem.clone()).collect();
-        let more = warnings(definition, job, now).into_iter();
-        let more = more.filter(|fault| !said.iter().any(|said| fault.problem.contains(said)));
-        lints.extend(more.map(|fault| Finding::of(fault, document)));
+        let more = coded_warnings(definition, job, now).into_iter();
+        let is_said = |fault: &Fault| said.iter().any(|said| fault.problem.contains(said));
+        let more = more.filter(|warning| !is_said(&warning.fault));
+        lints.extend(more.map(|warning| Finding {
+            code: Some(warning.code),
+            ..Finding::of(warning.fault, document)
+        }));
     }
     Candidate {
         place: document.map(|document| document.place.to_string()),

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use cronstream_core::calendar::Calendars;
-use cronstream_core::schedule::Zone;
-use cronstream_schemas::definition::JobDefinition;
+use cronstream_core::schedule::{Seed, Zone, parse};
+use cronstream_schemas::definition::{JobDefinition, When};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use crate::offline::{self, Candidate, Documents, Expression, Finding};
 use crate::output::{count, table};
 use crate::session::Session;
 use crate::slots::{Moment, Timetable};
-use crate::{vectors, words};
+use crate::{instants, vectors, words};
 
 /// Slots that are listed when `-n` says nothing: alone, and with `--to`.
 const LISTED: usize = 10;
@@ -57,14 +57,41 @@ struct Row {
     local: String,
 }
 
+/// The stretch of time that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    from: Timestamp,
+    to: Option<Timestamp>,
+}
+
+impl Span {
+    /// The stretch of the arguments, whose local times are those of the expression's zone, else UTC.
+    fn of(wanted: &args::Simulate) -> Result<Self, Error> {
+        let own = || {
+            let text = wanted.expression.as_ref()?;
+            let reading = &wanted.reading;
+            let parsed = parse(text, reading.dialect.into(), Seed::of(&reading.job)).ok()?;
+            Zone::get(&parsed.zone?).ok()
+        };
+        let zone = wanted.zone.or_else(own).unwrap_or(Zone::UTC);
+        let read = |when: Option<When>, option| {
+            when.map(|when| instants::on_clock(when, zone, option)).transpose()
+        };
+        let from = read(wanted.from, "--from")?.unwrap_or_else(jobs::now);
+        let to = read(wanted.to, "--to")?;
+        match to.filter(|to| *to <= from) {
+            Some(to) => Err(Error::Usage(format!("--to {to} is not after {from}"))),
+            None => Ok(Self { from, to }),
+        }
+    }
+}
+
 pub(crate) fn simulate(session: &Session, wanted: &args::Simulate) -> Result<(), Error> {
     if let Some(file) = &wanted.vectors {
         return vectors::compare(session, file);
     }
-    let from = wanted.from.unwrap_or_else(jobs::now);
-    if let Some(to) = wanted.to.filter(|to| *to <= from) {
-        return Err(Error::Usage(format!("--to {to} is not after {from}")));
-    }
+    let span = Span::of(wanted)?;
+    let from = span.from;
     let Documents { jobs, calendars, judged } = match &wanted.expression {
         Some(expression) => {
             Documents::one(offline::of_expression(expression, wanted.zone, &wanted.reading, from))
@@ -75,7 +102,7 @@ pub(crate) fn simulate(session: &Session, wanted: &args::Simulate) -> Result<(),
     let faults = judged.into_iter().map(|calendar| calendar.faults);
     let mut refused: Vec<Vec<Finding>> = faults.filter(|faults| !faults.is_empty()).collect();
     for candidate in jobs {
-        match simulated(candidate, calendars.clone(), from, wanted) {
+        match simulated(candidate, calendars.clone(), span, wanted.number) {
             Ok(simulated) => session.out.object(&simulated, || simulated.describe())?,
             Err(findings) => refused.push(findings),
         }
@@ -94,21 +121,20 @@ pub(crate) fn simulate(session: &Session, wanted: &args::Simulate) -> Result<(),
 fn simulated(
     candidate: Candidate,
     calendars: Calendars,
-    from: Timestamp,
-    wanted: &args::Simulate,
+    Span { from, to }: Span,
+    number: Option<u32>,
 ) -> Result<Simulated, Vec<Finding>> {
     let Candidate { place, job, expressions, definition, warnings } = candidate;
     let definition: JobDefinition = definition?;
     let anchor = definition.start.unwrap_or(from);
     let plain = |faults| Finding::all(faults, place.as_deref());
     let timetable = Timetable::new(&job, &definition, anchor, calendars).map_err(plain)?;
-    let listed = if wanted.to.is_some() { LISTED_TO } else { LISTED };
-    let most = wanted.number.map_or(listed, |number| usize::try_from(number).unwrap_or(listed));
-    let after = from.minus(Duration::from_millis(1));
-    let moments = timetable.ahead((after, wanted.to.unwrap_or(Timestamp::MAX)), most, &[]);
+    let listed = if to.is_some() { LISTED_TO } else { LISTED };
+    let most = number.map_or(listed, |number| usize::try_from(number).unwrap_or(listed));
+    let moments = timetable.ahead((from, to.unwrap_or(Timestamp::MAX)), most, &[]);
     let zone = timetable.zone();
     let last = moments.last().map(|moment| moment.slot);
-    let through = wanted.to.or(last).unwrap_or(from);
+    let through = to.or(last).unwrap_or(from);
     // The clock changes of the stretch are told as such, those behind it are not asked for.
     let year = timetable.clock_changes(from, from.plus(YEAR));
     let mut warnings = warnings;
@@ -121,8 +147,8 @@ fn simulated(
         time_zone: definition.time_zone.clone(),
         tzdb: Zone::tzdb_version(),
         from,
-        to: wanted.to,
-        total: wanted.to.map(|to| timetable.count(from, to)),
+        to,
+        total: to.map(|to| timetable.count(from, to)),
         clock_changes: timetable.clock_changes(from, through),
         slots: moments
             .into_iter()

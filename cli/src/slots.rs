@@ -19,6 +19,8 @@ use crate::clock_changes::{self, ClockChange};
 use crate::output::{count, short};
 
 const TICK: Duration = Duration::from_millis(1);
+/// Further from its clock change no slot is that the change touches: Samoa left out a whole day.
+const CHANGE: Duration = Duration::from_secs(86_400);
 
 /// The slots of a definition.
 #[derive(Debug)]
@@ -105,10 +107,10 @@ impl Timetable {
         Zone::get(&self.definition.time_zone).unwrap_or(Zone::UTC)
     }
 
-    /// The slots after `after` and before `before`, at most `most`, with what is asked for them.
+    /// The slots from `from` on and before `before`, at most `most`, with what is asked for them.
     pub(crate) fn ahead(
         &self,
-        (after, before): (Timestamp, Timestamp),
+        (from, before): (Timestamp, Timestamp),
         most: usize,
         overrides: &[Override],
     ) -> Vec<Moment> {
@@ -116,15 +118,15 @@ impl Timetable {
         let missing = self.plan.missing_calendar().cloned();
         let plan = if missing.is_some() { self.plain.as_ref() } else { None };
         let plan = plan.unwrap_or(&self.plan);
-        let first = plan.next(after);
+        let first = at_or_after(plan, from);
         let slots = std::iter::successors(first, |slot| plan.next(*slot));
         let slots: Vec<_> = slots.take_while(|slot| *slot < before).take(most).collect();
         let changes = match (slots.first(), slots.last()) {
-            (Some(first), Some(last)) => self.clock_changes(*first, *last),
+            (Some(first), Some(last)) => self.clock_changes(first.minus(CHANGE), last.plus(CHANGE)),
             _ => Vec::new(),
         };
         let mut moments = Vec::with_capacity(slots.len());
-        let mut previous = after;
+        let mut previous = from.minus(TICK);
         for slot in slots {
             let mut moment = self.moment(slot, overrides);
             if let Some(calendar) = &missing {
@@ -142,7 +144,10 @@ impl Timetable {
 
     /// How many slots lie in `from..to`.
     pub(crate) fn count(&self, from: Timestamp, to: Timestamp) -> u64 {
-        self.plan.count(from.minus(TICK), to.minus(TICK))
+        // Nothing is before the first instant of all, so its slot is not after anything.
+        let first = from == Timestamp::MIN && from < to;
+        let first = first && at_or_after(&self.plan, from) == Some(from);
+        u64::from(first) + self.plan.count(from.minus(TICK), to.minus(TICK))
     }
 
     /// What the clock changes of its zone do to its slots, from one instant through another.
@@ -181,7 +186,7 @@ impl Timetable {
     fn tell_calendars(&self, moment: &mut Moment, previous: Timestamp) {
         let Some(plain) = &self.plain else { return };
         let slot = moment.slot;
-        let moved = plain.next(slot.minus(TICK)) != Some(slot);
+        let moved = at_or_after(plain, slot) != Some(slot);
         if moved {
             moment.notes.push("moved to this day by its calendars".into());
         }
@@ -197,6 +202,10 @@ impl Timetable {
             moment.left_out = Some(LeftOut { first, last, slots });
         }
     }
+}
+
+fn at_or_after(plan: &Plan, from: Timestamp) -> Option<Timestamp> {
+    plan.prev(from.plus(TICK)).filter(|slot| *slot == from).or_else(|| plan.next(from))
 }
 
 #[cfg(test)]
@@ -232,14 +241,61 @@ mod tests {
     }
 
     fn ahead(timetable: &Timetable, after: &str, most: usize) -> Vec<Moment> {
-        timetable.ahead((at(after), Timestamp::MAX), most, &[])
+        timetable.ahead((at(after).plus(TICK), Timestamp::MAX), most, &[])
+    }
+
+    /// The notes of the first slots in a zone, each with its place.
+    fn noted(fields: &str, zone: &str, from: &str, most: usize) -> Vec<(usize, String)> {
+        let fields = format!(r#"{fields},"time_zone":"{zone}""#);
+        let moments = ahead(&timetable(&fields), from, most);
+        let notes = moments.into_iter().map(|moment| moment.notes.join("; ")).enumerate();
+        notes.filter(|(_, note)| !note.is_empty()).collect()
+    }
+
+    #[test]
+    fn a_clock_change_is_told_at_the_slots_that_it_touches() {
+        let daily = |time: &str| format!(r#""schedule":{{"cron":"{time} * * *"}}"#);
+        // The slot of the day that was left out runs at its end; the one twelve hours later is another.
+        let told = noted(&daily("0 12"), "Pacific/Apia", "2011-12-30T00:00:00Z", 3);
+        let [(0, note)] = &told[..] else { panic!("{told:?}") };
+        assert!(
+            note.ends_with("12:00 does not exist and runs once, at 2011-12-31 00:00"),
+            "{note}"
+        );
+        // The change is before the first slot, or behind the last.
+        let before = format!(r#"{},"gap":"before""#, daily("15 2"));
+        let told = noted(&before, "Australia/Lord_Howe", "2025-10-04T15:40:00Z", 2);
+        let [(0, note)] = &told[..] else { panic!("{told:?}") };
+        assert!(note.ends_with("02:15 does not exist and runs at 02:45"), "{note}");
+        let told = noted(&daily("30 2"), "Europe/Berlin", "2026-10-24T12:00:00Z", 1);
+        assert!(told[0].1.ends_with("02:30 comes twice and runs the first time only"), "{told:?}");
+        // What does not run is told at no slot.
+        let skip = format!(r#"{},"gap":"skip""#, daily("30 2,3"));
+        assert_eq!(noted(&skip, "Europe/Berlin", "2026-03-28T12:00:00Z", 4), []);
+        let several = noted(&daily("15,45 2"), "Europe/Berlin", "2026-03-28T12:00:00Z", 3);
+        assert!(
+            several[0].1.ends_with("do not exist and run once together, at 03:00"),
+            "{several:?}"
+        );
+    }
+
+    #[test]
+    fn the_first_instant_of_all_is_a_slot() {
+        let yearly = timetable(r#""schedule":{"cron":"0 0 1 1 *"}"#);
+        let first = at("1970-01-01T00:00:00Z");
+        let moments = yearly.ahead((first, Timestamp::MAX), 2, &[]);
+        let slots: Vec<_> = moments.iter().map(|moment| moment.slot).collect();
+        assert_eq!(slots, [first, at("1971-01-01T00:00:00Z")]);
+        assert_eq!(yearly.count(first, at("1971-01-01T00:00:00Z")), 1);
+        assert_eq!(yearly.count(first, first), 0);
+        assert_eq!(yearly.count(first, at("1971-01-01T00:00:01Z")), 2);
     }
 
     #[test]
     fn slots_that_a_calendar_leaves_out_are_counted_before_the_next_one() {
         let hourly =
             timetable(r#""schedule":{"cron":"0 * * * *"},"calendars":{"only":["a/work"]}"#);
-        let moments = ahead(&hourly, "2027-01-08T22:00:00Z", 2);
+        let moments = ahead(&hourly, "2027-01-08T22:00:00.001Z", 2);
         assert_eq!(moments[0].slot, at("2027-01-08T23:00:00Z"));
         assert!(moments[0].left_out.is_none() && moments[0].notes.is_empty());
         let left = moments[1].left_out.as_ref().unwrap();
@@ -248,7 +304,7 @@ mod tests {
         assert_eq!(left.last, at("2027-01-10T23:00:00Z"));
         // Hundreds of thousands of them are counted as fast.
         let rare = timetable(r#""schedule":{"every":"1s"},"calendars":{"except":["a/work"]}"#);
-        let left = ahead(&rare, "2027-01-11T00:00:00Z", 1)[0].left_out.as_ref().unwrap().slots;
+        let left = ahead(&rare, "2027-01-11T00:00:00.001Z", 1)[0].left_out.as_ref().unwrap().slots;
         assert_eq!(left, 5 * 86_400 - 1);
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cronstream_core::schedule::Zone;
-use cronstream_core::schedule::vectors::{VECTORS_TZDB, Vector, Verdict};
+use cronstream_core::schedule::vectors::{VECTORS_TZDB, Vector, Verdict, release};
 use serde::Serialize;
 
 use crate::bounded;
@@ -68,8 +68,13 @@ pub(crate) fn compare(session: &Session, path: &Path) -> Result<(), Error> {
             Error::Documents(vec![format!("{}:{}: {problem}", path.display(), number + 1)])
         };
         let vector = Vector::parse(line).map_err(|error| at(printable(&error.to_string())))?;
+        if let Some(release) = release(line) {
+            agreement.vectors_tzdb = printable(release);
+        }
         if let Some(vector) = vector {
-            let verdict = vector.judge().map_err(|error| at(printable(&error.to_string())))?;
+            let verdict = vector
+                .judge(&agreement.vectors_tzdb)
+                .map_err(|error| at(printable(&error.to_string())))?;
             agreement.note(number + 1, &vector, &verdict);
         }
     }

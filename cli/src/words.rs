@@ -92,9 +92,25 @@ pub(crate) fn second_of(at: Timestamp) -> String {
     format!(":{:02}", at.as_millis() / 1_000 % 60)
 }
 
-/// An instant on the clocks of a zone.
+/// An instant on the clocks of a zone, with milliseconds where it has some.
 pub(crate) fn local(at: Timestamp, zone: Zone) -> String {
     let offset = FixedOffset::east_opt(zone.offset_seconds(at.as_millis()));
     let offset = offset.expect("an offset of the zone database is less than a day");
-    at.to_datetime().with_timezone(&offset).to_rfc3339_opts(SecondsFormat::Secs, false)
+    at.to_datetime().with_timezone(&offset).to_rfc3339_opts(SecondsFormat::AutoSi, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_time_has_milliseconds_where_the_instant_has_some() {
+        let zone = Zone::get("Asia/Kolkata").unwrap();
+        for (at, text) in [
+            ("2027-01-01T00:00:00.5Z", "2027-01-01T05:30:00.500+05:30"),
+            ("2027-01-01T00:00:00Z", "2027-01-01T05:30:00+05:30"),
+        ] {
+            assert_eq!(local(at.parse().unwrap(), zone), text);
+        }
+    }
 }

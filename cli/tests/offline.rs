@@ -259,3 +259,76 @@ fn a_forecast_of_files_shows_collisions_and_what_hash_slots_would_do() {
     let far = ["--from", "2027-01-01T00:00:00Z", "--to", "2028-01-01T00:00:00Z"];
     assert_eq!(cronstream(&[&["forecast", "--file", &path], &far[..]].concat()).0, 2);
 }
+
+#[test]
+fn an_expression_that_begins_with_a_hyphen_is_refused_as_an_expression() {
+    for verb in ["simulate", "lint"] {
+        let (code, stdout, stderr) = cronstream(&[verb, "-1 * * * *", "--zone", "Europe/Berlin"]);
+        assert!(code == 3 || code == 2, "{code}: {stderr}");
+        let said = format!("{stdout}{stderr}");
+        assert!(said.contains("    -1 * * * *\n    ^"), "{verb}: {said}");
+        assert!(!said.contains("unexpected argument"), "{verb}: {said}");
+    }
+    assert_eq!(cronstream(&["simulate", "0 3 * * *", "-x 1"]).0, 2);
+}
+
+#[test]
+fn each_of_several_expressions_is_linted() {
+    let (code, stdout, stderr) = cronstream(&["lint", "0 3 * * *", "60 * * * *"]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stdout.starts_with("0 3 * * *: at 03:00 every day (UTC)\nfault: "), "{stdout}");
+    assert!(stdout.contains("    60 * * * *\n    ^^\n"), "{stdout}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "jobs.yaml", "job: a/b\ntask: t\nschedule: {cron: '0 9 * * *'}\n");
+    let both = ok(&["lint", "0 3 * * *", &path]);
+    assert!(both.contains("0 3 * * *: at 03:00") && both.contains("a/b: at 09:00"), "{both}");
+}
+
+#[test]
+fn simulate_takes_days_and_local_times_of_the_zone() {
+    let slots = |arguments: &[&str]| {
+        let told = json(&[&["simulate"], arguments].concat());
+        (told["from"].as_str().unwrap().to_owned(), texts(&told["slots"], "local"))
+    };
+    let day = ["--from", "2030-01-01", "--to", "2030-01-02T00:00:00"];
+    let wanted =
+        ("2029-12-31T23:00:00.000Z".to_owned(), vec!["2030-01-01T00:00:00+01:00".to_owned()]);
+    assert_eq!(slots(&[&["0 0 * * *", "--zone", "Europe/Berlin"], &day[..]].concat()), wanted);
+    assert_eq!(slots(&[&["TZ=Europe/Berlin 0 0 * * *"], &day[..]].concat()), wanted);
+    assert_eq!(slots(&[&["0 0 * * *"], &day[..]].concat()).0, "2030-01-01T00:00:00.000Z");
+    for (from, why) in [
+        ("2030-02-30T00:00:00Z", "is no day of the calendar"),
+        ("1969-12-31T00:00:00Z", "is before 1970"),
+    ] {
+        let (code, _, stderr) = cronstream(&["simulate", "0 0 * * *", "--from", from]);
+        assert!(code == 2 && stderr.contains(why), "{stderr}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cronstream"))
+        .args(["simulate", "* * * * *", "-n", "100000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The table is larger than any pipe, so the rest of it finds nobody.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_import_of_which_nothing_is_a_job_fails_and_says_why_of_each_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let import = |text: &str| cronstream(&["import", "crontab", &file(&folder, "c", text)]);
+    let (code, stdout, stderr) = import("<html>\n</html>\n");
+    assert_eq!(code, 1);
+    assert!(stderr.contains("error[nothing-imported]: nothing of "), "{stderr}");
+    assert!(stdout.contains("Left out, line 2: </html>"), "{stdout}");
+    assert_eq!(import("# nothing yet\n").0, 0);
+    assert_eq!(import("<html>\n0 3 * * * /a\n").0, 0);
+}

@@ -1,12 +1,15 @@
 //! Arguments of the verbs that ask about slots and revisions, and change nothing but by `rollback`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use cronstream_core::schedule::Zone;
-use cronstream_schemas::definition;
+use cronstream_schemas::definition::{self, When};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
+
+use crate::instants;
 
 /// How expressions are read.
 #[derive(Debug, Clone, Args)]
@@ -93,12 +96,12 @@ pub(crate) struct Simulate {
     /// Time zone that the expression is read in [default: that of its `TZ=`, else UTC].
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     pub(crate) zone: Option<Zone>,
-    /// No slot before this instant [default: now].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) from: Option<Timestamp>,
-    /// No slot at or after this instant [default: as many as -n says].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) to: Option<Timestamp>,
+    /// No slot before this instant, or local time such as 2027-01-31 or 2027-01-31T03:00 [default: now].
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) from: Option<When>,
+    /// No slot at or after this instant or local time [default: as many as -n says].
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) to: Option<When>,
     /// The most slots that are listed [default: 10, with --to 1000].
     #[arg(short, long = "number", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -111,7 +114,7 @@ pub(crate) struct Simulate {
 /// Arguments of `lint`.
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// File or folder of definitions, `-` for standard input, or a cron expression.
+    /// Files or folders of definitions, `-` for standard input, or cron expressions.
     #[arg(value_name = "FILE|-|EXPR", required = true)]
     pub(crate) what: Vec<String>,
     /// Time zone that an expression is read in [default: that of its `TZ=`, else UTC].
@@ -182,6 +185,28 @@ pub(crate) struct TzReport {
     /// Only jobs that are read in this zone.
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     pub(crate) zone: Option<Zone>,
+}
+
+/// The arguments, with expressions that begin with a hyphen, such as `-1 * * * *`, behind a `--`: no option looks like
+/// one, and what is wrong with it is for the calendar to say.
+pub(crate) fn hyphened(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let arguments: Vec<OsString> = arguments.collect();
+    if arguments.iter().any(|argument| argument == "--") {
+        return arguments;
+    }
+    let is_expression = |argument: &OsString| {
+        let behind = argument.to_str().and_then(|text| text.strip_prefix('-'));
+        behind.is_some_and(|it| {
+            it.starts_with(|c: char| c.is_ascii_digit() || c == '*') && it.contains([' ', '\t'])
+        })
+    };
+    let (expressions, mut others): (Vec<_>, Vec<_>) =
+        arguments.into_iter().partition(is_expression);
+    if !expressions.is_empty() {
+        others.push("--".into());
+        others.extend(expressions);
+    }
+    others
 }
 
 /// Reads the name of a time zone.

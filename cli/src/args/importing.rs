@@ -20,7 +20,8 @@ pub(crate) struct Import {
     /// Queue of all jobs [default: `default`].
     #[arg(long)]
     pub(crate) queue: Option<Name>,
-    /// The crontab has a column for the user, like /etc/crontab.
+    /// The crontab has a column for the user, as /etc/crontab and the files in /etc/cron.d have, where it goes without
+    /// saying.
     #[arg(long)]
     pub(crate) user: bool,
     /// Zone of the machine that it is from, where the source names none [default: UTC].

@@ -10,7 +10,7 @@ use super::verdict::{Explanation, Outcome};
 use crate::{clock_changes, words};
 
 /// How far from a clock change an instant is told of it.
-const NEAR: std::time::Duration = std::time::Duration::from_secs(3 * 3_600);
+pub(super) const NEAR: std::time::Duration = std::time::Duration::from_secs(3 * 3_600);
 
 pub(super) fn explain(facts: &Facts<'_>, plan: Option<&Plan>) -> Explanation {
     let Some(state) = facts.then else { return no_job(facts) };

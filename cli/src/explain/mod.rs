@@ -21,8 +21,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use cronstream_core::schedule::{Day, Rules, Zone};
-use cronstream_schemas::definition::When;
+use cronstream_core::schedule::Zone;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::{Epoch, Incarnation, Revision, RunId};
 use cronstream_schemas::name::{JobId, Name};
@@ -34,7 +33,7 @@ use crate::error::Error;
 use crate::explain::verdict::{Explanation, Leader, Outcome};
 use crate::output::printable;
 use crate::session::Session;
-use crate::{jobs, words};
+use crate::{instants, jobs, words};
 
 /// An explanation as it is printed.
 #[derive(Debug, Serialize)]
@@ -83,7 +82,7 @@ pub(crate) async fn explain(session: &Session, wanted: &args::Explain) -> Result
     let newest = jobs::find(&bus, &wanted.job).await?;
     let newest = newest.ok_or_else(|| Error::NoJob(wanted.job.clone()))?;
     let zone = zone_of(&newest);
-    let at = instant(wanted.at, zone)?;
+    let at = instants::on_clock(wanted.at, zone, "--at")?;
     let read = read::states(&bus, newest, at).await?;
     let facts = Box::pin(read::facts(&bus, &read, at)).await?;
     let explanation = verdict::explain(&facts);
@@ -96,24 +95,6 @@ pub(crate) async fn explain(session: &Session, wanted: &args::Explain) -> Result
 fn zone_of(state: &JobState) -> Zone {
     let definition = state.definition.as_ref();
     definition.and_then(|it| Zone::get(&it.time_zone).ok()).unwrap_or(Zone::UTC)
-}
-
-/// An instant, or a local time on the clock of a zone.
-fn instant(when: When, zone: Zone) -> Result<Timestamp, Error> {
-    const DAY_MS: i64 = 86_400_000;
-    let local = match when {
-        When::Instant(at) => return Ok(at),
-        When::Local(local) => local,
-    };
-    let millis = local.civil_millis();
-    let (day, within) = (millis.div_euclid(DAY_MS), millis.rem_euclid(DAY_MS));
-    let day = Day::from_number(day);
-    let second = u32::try_from(within / 1_000).unwrap_or(0);
-    let at = day.and_then(|day| zone.resolve(day, second, Rules::default()));
-    let at = at.ok_or_else(|| {
-        Error::Usage(format!("--at {local} is not on the clock of {}", zone.name()))
-    })?;
-    Ok(Timestamp::from_millis(at + within % 1_000))
 }
 
 impl Told {

@@ -13,6 +13,7 @@ use cronstream_schemas::time::Timestamp;
 
 use super::facts::{Facts, Record, slot_meant, slot_of};
 use super::{absent, coming, ran, skipped};
+use crate::clock_changes;
 
 /// What became of the instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +123,9 @@ pub(super) fn explain(facts: &Facts<'_>) -> Explanation {
         (Record::Nothing, None) => absent::explain(facts, plan.as_ref()),
     };
     explanation.slot = slot;
+    if let Some(slot) = slot {
+        moved_by_the_clock(&mut explanation, facts, slot);
+    }
     if explanation.revision.is_none() {
         explanation.revision = facts.then.map(|state| (state.revision, state.incarnation));
     }
@@ -129,4 +133,14 @@ pub(super) fn explain(facts: &Facts<'_>) -> Explanation {
         explanation.nearest = absent::nearest(facts, &plan, slot.unwrap_or(facts.asked));
     }
     explanation
+}
+
+/// Says what a clock change does to the slot, where it does something.
+fn moved_by_the_clock(told: &mut Explanation, facts: &Facts<'_>, slot: Timestamp) {
+    let Some(state) = facts.then else { return };
+    let Some(definition) = &state.definition else { return };
+    let stretch = (slot.minus(absent::NEAR), slot.plus(absent::NEAR));
+    for change in clock_changes::of(&state.job, definition, facts.calendars, stretch) {
+        told.because(change.of(slot).map(|words| format!("a clock change: {words}")));
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a job's slots are those of its line; the command reaches the shell as cron hands it over.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -21,12 +22,31 @@ const TIMEOUT: &str = "24h";
 const MACROS: [&str; 7] =
     ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
+/// Users that a system's crontab names, and no command is called.
+const USERS: [&str; 7] =
+    ["root", "daemon", "nobody", "www-data", "postgres", "mysql", "systemd-timesync"];
+/// What the five fields are.
+const FIELDS: [&str; 5] = ["minute", "hour", "day of the month", "month", "day of the week"];
+
 /// What the lines above an entry say.
 #[derive(Debug, Default)]
 struct Reader {
     imported: Imported,
     environment: BTreeMap<String, String>,
     title: Vec<String>,
+    first_words: FirstWords,
+}
+
+/// Whether the first words of all commands look like users.
+#[derive(Debug, Default)]
+struct FirstWords {
+    user: Option<String>,
+    other: bool,
+}
+
+/// Whether a file is a crontab of the system, whose lines have a user: by where it stands.
+pub(super) fn is_of_system(file: &Path) -> bool {
+    file == Path::new("/etc/crontab") || file.parent() == Some(Path::new("/etc/cron.d"))
 }
 
 /// Reads a crontab.
@@ -49,6 +69,11 @@ pub(super) fn read(text: &str, settings: &Settings) -> Outcome {
     for (index, line) in text.lines().enumerate() {
         reader.line(index + 1, line, settings)?;
     }
+    if let FirstWords { user: Some(user), other: false } = &reader.first_words {
+        reader.imported.remarks.add(format!(
+            "every command begins with what may be a user, such as {user}: if the lines have a column for it, as in /etc/crontab, import with --user"
+        ));
+    }
     Ok(reader.imported)
 }
 
@@ -63,6 +88,12 @@ impl Reader {
         if line.trim().is_empty() {
             self.title.clear();
             return Ok(());
+        }
+        let is_comment = line.starts_with('#');
+        if line.contains(char::REPLACEMENT_CHARACTER) {
+            self.title.clear();
+            let why = "it is not UTF-8, as definitions are";
+            return if is_comment { Ok(()) } else { self.imported.leave_out(number, line, why) };
         }
         if let Some(comment) = line.strip_prefix('#') {
             self.comment(comment);
@@ -97,6 +128,12 @@ impl Reader {
 
     fn assign(&mut self, name: String, value: String) {
         let remark = match name.as_str() {
+            // Mails of nobody are not missed.
+            "MAILTO" | "MAILFROM" if value.is_empty() => None,
+            "CRON_TZ" if value.is_empty() => Some(
+                "CRON_TZ= is empty: the entries below it are read on the clock of the machine"
+                    .into(),
+            ),
             "MAILTO" | "MAILFROM" => Some(format!(
                 "{name}={value}: nothing is mailed; `cronstream run` shows what a run printed, and docs/reference/metrics.md what to alert on"
             )),
@@ -124,9 +161,9 @@ impl Reader {
         title: &str,
         settings: &Settings,
     ) -> Result<(), String> {
-        let Some((times, rest)) = split_fields(line) else {
-            let why = "neither a variable, a comment, nor five time fields and a command";
-            return self.imported.leave_out(number, line, why);
+        let logged = line.strip_prefix('-').filter(|it| it.starts_with(begins_times));
+        let Some((times, rest)) = split_fields(logged.unwrap_or(line)) else {
+            return self.imported.leave_out(number, line, why_no_entry(line));
         };
         if times == "@reboot" {
             let why =
@@ -143,7 +180,12 @@ impl Reader {
         if command.trim().is_empty() {
             return self.imported.leave_out(number, line, "no command");
         }
+        self.first_words.see(command);
         let mut entry = self.job(number, (&times, command), title, settings);
+        entry.source = Some(line.to_owned());
+        if logged.is_some() {
+            entry.remarks.add("the `-` before it, which keeps it out of cron's log, is dropped");
+        }
         if let Some(user) = user {
             entry.remarks.add(format!(
                 "it ran as {user}: an executor runs its tasks as its own user; run one as {user}, with a queue of its own"
@@ -166,7 +208,8 @@ impl Reader {
             entry.set("title", title.chars().take(TITLE_MAX_CHARS).collect::<String>());
         }
         entry.set("schedule", json!({ "cron": times }));
-        let zone = self.environment.get("CRON_TZ").or(settings.time_zone.as_ref());
+        let own = self.environment.get("CRON_TZ").filter(|zone| !zone.is_empty());
+        let zone = own.or(settings.time_zone.as_ref());
         if let Some(zone) = zone {
             entry.set("time_zone", zone.as_str());
         }
@@ -178,6 +221,12 @@ impl Reader {
             entry
                 .remarks
                 .add(format!("{range} wraps around here; Debian's cron never runs such a line"));
+        }
+        if let Some(piece) = schedule::refused_by_debian(times).filter(|_| !times.starts_with('@'))
+        {
+            entry
+                .remarks
+                .add(format!("Debian's cron refuses {piece}, and has never run such a line"));
         }
         entry.task = Some(self.task(command, &mut entry));
         entry
@@ -201,6 +250,55 @@ impl Reader {
         env.entry("PATH".to_owned()).or_insert_with(|| "/usr/bin:/bin".to_owned());
         Task { command: vec![shell, "-c".to_owned(), script], cwd: env.get("HOME").cloned(), env }
     }
+}
+
+impl FirstWords {
+    fn see(&mut self, command: &str) {
+        let (first, rest) = command.split_once([' ', '\t']).unwrap_or((command, ""));
+        let plain = |byte: u8| byte.is_ascii_lowercase() || b"-_".contains(&byte);
+        let may_be_user = first.bytes().all(plain) && !rest.trim().is_empty();
+        self.other |= !may_be_user;
+        if self.user.is_none() && USERS.contains(&first) {
+            self.user = Some(first.to_owned());
+        }
+    }
+}
+
+fn begins_times(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '*' | '@')
+}
+
+/// Why a line is no entry.
+fn why_no_entry(line: &str) -> String {
+    let word = line.split([' ', '\t']).next().unwrap_or(line);
+    if word.starts_with('@') {
+        let small = word.to_ascii_lowercase();
+        let known = MACROS.contains(&small.as_str()) || small == "@reboot";
+        return match known {
+            true if small == word => "no command".to_owned(),
+            true => format!("cron knows {small} in small letters only"),
+            false => format!("{word} is no time that cron knows"),
+        };
+    }
+    let fields: Vec<&str> = line.split([' ', '\t']).filter(|it| !it.is_empty()).take(6).collect();
+    let named = fields.iter().zip(FIELDS).find(|(field, _)| !is_time(field));
+    match (named, fields.len()) {
+        (Some((field, name)), 6) if line.starts_with(begins_times) => match field.split_once('#') {
+            Some((before, rest)) if !before.is_empty() && is_time(before) => format!(
+                "{name} {field}: Debian's cron drops #{rest}, and runs it as if it were {before}; here {field} is one day of the month: write which of them is meant"
+            ),
+            Some(_) | None => format!("{field} is no {name}"),
+        },
+        (None, 5) if line.starts_with(begins_times) => "no command".to_owned(),
+        (Some(_) | None, _) => {
+            "neither a variable, a comment, nor five time fields and a command".to_owned()
+        }
+    }
+}
+
+/// Whether a field has the letters of times.
+fn is_time(field: &str) -> bool {
+    field.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*,-/~?".contains(&byte))
 }
 
 /// `NAME = value`, quoted or not; none where the line is an entry.
@@ -235,9 +333,7 @@ fn split_fields(line: &str) -> Option<(String, &str)> {
         fields.push(field);
         rest = behind.trim_start_matches(blank);
     }
-    let is_times = fields.iter().all(|field| {
-        field.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*,-/~?".contains(&byte))
-    });
+    let is_times = fields.iter().all(|field| is_time(field));
     (is_times && !rest.is_empty()).then(|| (fields.join(" "), rest))
 }
 
@@ -245,7 +341,7 @@ fn split_fields(line: &str) -> Option<(String, &str)> {
 /// `\%` is the sign itself.
 fn split_percent(command: &str) -> (String, Option<String>) {
     let (mut parts, mut escaped) = (vec![String::new()], false);
-    for c in command.trim_end().chars() {
+    for c in command.chars() {
         let part = parts.len() - 1;
         match (c, escaped) {
             ('%', true) => {
@@ -257,17 +353,18 @@ fn split_percent(command: &str) -> (String, Option<String>) {
         }
         escaped = c == '\\' && !escaped;
     }
-    let command = parts.remove(0);
+    let command = parts.remove(0).trim_end().to_owned();
     if parts.is_empty() { (command, None) } else { (command, Some(parts.join("\n"))) }
 }
 
-/// A command that reads a text, as a script of its own.
+/// A command that reads a text, as a script of its own; cron ends the text's last line where it is not ended.
 fn with_input(command: &str, input: &str) -> String {
     let mut end = "CRON_STDIN".to_owned();
     while input.lines().any(|line| line == end) {
         end.push('_');
     }
-    format!("{{ {command}\n}} <<'{end}'\n{input}\n{end}")
+    let ended = if input.is_empty() || input.ends_with('\n') { "" } else { "\n" };
+    format!("{{ {command}\n}} <<'{end}'\n{input}{ended}{end}")
 }
 
 #[cfg(test)]
@@ -282,6 +379,7 @@ mod tests {
             ("cat%", "cat", Some("")),
             ("echo a\\\\", "echo a\\\\", None),
             ("x%50\\%", "x", Some("50%")),
+            ("x  %a% ", "x", Some("a\n ")),
         ] {
             let (got, behind) = split_percent(command);
             assert_eq!((got.as_str(), behind.as_deref()), (script, input), "{command}");
@@ -292,6 +390,16 @@ mod tests {
     fn the_input_cannot_end_its_own_document() {
         let script = with_input("cat", "a\nCRON_STDIN\nb");
         assert_eq!(script, "{ cat\n} <<'CRON_STDIN_'\na\nCRON_STDIN\nb\nCRON_STDIN_");
+    }
+
+    #[test]
+    fn the_last_line_of_the_input_is_ended_once_and_no_input_has_no_line() {
+        for (command, reads) in [("cat%a%b", "a\nb\n"), ("cat%a%b%", "a\nb\n"), ("cat%", "")] {
+            let (script, input) = split_percent(command);
+            let script = with_input(&script, &input.unwrap());
+            let ran = std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8(ran.stdout).unwrap(), reads, "{command}: {script}");
+        }
     }
 
     #[test]

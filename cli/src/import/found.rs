@@ -68,6 +68,10 @@ pub(super) struct Entry {
     pub(super) line: usize,
     /// What its name is made of.
     pub(super) label: String,
+    /// Its name in the source, where it has one.
+    pub(super) called: Option<String>,
+    /// As it stands in the source, where that is a line.
+    pub(super) source: Option<String>,
     /// The namespace that the source names.
     pub(super) namespace: Option<String>,
     /// What tells it from another job of the same name: the same text at every import.
@@ -223,8 +227,14 @@ fn accept(
     (namespace, name): (&str, &str),
     (task, settings): (String, &Settings),
 ) -> Result<Job, (String, String)> {
-    let described = |entry: &Entry| cut(&format!("{name} {}", Value::from(entry.fields.clone())));
+    let described = |entry: &Entry| match &entry.source {
+        Some(line) => cut(line),
+        None => cut(&format!("{name} {}", Value::from(entry.fields.clone()))),
+    };
     let job = JobId::parse(namespace, name).map_err(|e| (described(&entry), e.to_string()))?;
+    if let Some(called) = entry.called.take().filter(|called| called != name) {
+        entry.remarks.add(format!("called {called} in the source"));
+    }
     let own = entry.fields.get("task").and_then(Value::as_str).map(|own| names::slug(own, "task"));
     let task_name = own.unwrap_or(task);
     entry.set("task", task_name.as_str());
@@ -244,7 +254,7 @@ fn accept(
                 .iter()
                 .map(|it| format!("{} {}: {}; {}", it.path, it.value, it.problem, it.expected))
                 .collect();
-            Err((cut(&format!("{name} {body}")), faults.join(" | ")))
+            Err((described(&entry), faults.join(" | ")))
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cronstream_schemas::name::Name;
+use cronstream_schemas::duration::Span;
 use serde_json::{Map, Value, json};
 
 use super::found::{Entry, Imported, Remarks, Settings, Task};
@@ -68,7 +68,21 @@ fn document(
         other => other.get("items").and_then(Value::as_array),
     };
     let Some(items) = items else { return one(document, line, (imported, settings)) };
-    items.iter().try_for_each(|item| one(item, line, (imported, settings)))
+    // The items of a typed list leave out what the list says for all of them.
+    let typed = text(document, "/kind").and_then(|kind| kind.strip_suffix("List"));
+    let typed = typed.filter(|kind| !kind.is_empty());
+    items.iter().try_for_each(|item| match (typed, item) {
+        (Some(kind), Value::Object(fields)) if !fields.contains_key("kind") => {
+            let mut fields = fields.clone();
+            fields.insert("kind".to_owned(), kind.into());
+            if let (None, Some(version)) = (fields.get("apiVersion"), text(document, "/apiVersion"))
+            {
+                fields.insert("apiVersion".to_owned(), version.into());
+            }
+            one(&Value::Object(fields), line, (imported, settings))
+        }
+        (_, item) => one(item, line, (imported, settings)),
+    })
 }
 
 fn one(
@@ -93,13 +107,12 @@ fn one(
     let mut entry = Entry {
         line,
         label: name.to_owned(),
+        called: Some(name.to_owned()),
+        source: Some(format!("CronJob {name}: {cron}")),
         identity: format!("{}/{name}", namespace.as_deref().unwrap_or_default()),
         namespace,
         ..Entry::default()
     };
-    if Name::parse(name).is_err() {
-        entry.remarks.add(format!("called {name} in Kubernetes"));
-    }
     timing(item, cron, &mut entry, settings);
     running(item, &mut entry);
     containers(item, &mut entry);
@@ -119,16 +132,21 @@ fn timing(item: &Value, cron: &str, entry: &mut Entry, settings: &Settings) {
     };
     entry.set("schedule", json!({ "cron": cron }));
     let zone = text(item, "/spec/timeZone").map(str::to_owned);
-    if zone.is_none() && settings.time_zone.is_none() {
+    if zone.is_none() && settings.time_zone.is_none() && schedule::zone_before(&cron).is_none() {
         entry.remarks.add(
             "spec.timeZone is missing: the clock of the controller counts there, UTC in most clusters and here",
         );
     }
-    if let Some(zone) = zone.or_else(|| settings.time_zone.clone()) {
-        entry.set("time_zone", zone);
+    // A zone before the expression is lifted out of it when the definition is read.
+    let own = schedule::zone_before(&cron).is_some();
+    let zone = zone.or_else(|| settings.time_zone.clone().filter(|_| !own));
+    if own || zone.is_some() {
         // Kubernetes reads the clock of the wall: what a change leaves out is not due, what it shows twice is due twice.
         entry.set("gap", "skip");
         entry.set("fold", "both");
+    }
+    if let Some(zone) = zone {
+        entry.set("time_zone", zone);
     }
     if let Some(range) = schedule::wrapping_range(&cron) {
         entry.remarks.add(format!("{range} wraps around here; Kubernetes refuses it"));
@@ -142,9 +160,10 @@ fn timing(item: &Value, cron: &str, entry: &mut Entry, settings: &Settings) {
         }
         Some(seconds) => seconds.clamp(1, WINDOW_MAX),
     };
-    let mut misfire = json!({ "policy": "fire_once", "window": format!("{window}s") });
+    let window_text = Span::from_secs(window).to_string();
+    let mut misfire = json!({ "policy": "fire_once", "window": window_text });
     if window < THRESHOLD {
-        misfire["threshold"] = format!("{window}s").into();
+        misfire["threshold"] = window_text.into();
     }
     entry.set("misfire", misfire);
     if item.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
@@ -170,7 +189,7 @@ fn running(item: &Value, entry: &mut Entry) {
     }
     match number(item, &format!("{job}/activeDeadlineSeconds")) {
         Some(seconds) => {
-            entry.set("timeout", format!("{}s", seconds.max(1)));
+            entry.set("timeout", Span::from_secs(seconds.max(1)).to_string());
             entry
                 .remarks
                 .add("activeDeadlineSeconds is for all attempts together; timeout is for each");

@@ -19,8 +19,8 @@ mod quartz_xml;
 mod schedule;
 mod write;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write as _};
 use std::path::Path;
 
 use crate::args::{self, ImportFrom};
@@ -34,12 +34,12 @@ use crate::session::Session;
 const FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(crate) fn import(session: &Session, wanted: &args::Import) -> Result<(), Error> {
-    let text = read(&wanted.file)?;
+    let text = read(wanted)?;
     let settings = Settings {
         namespace: wanted.namespace.clone(),
         queue: wanted.queue.clone(),
         time_zone: wanted.time_zone.clone(),
-        with_user: wanted.user,
+        with_user: wanted.user || crontab::is_of_system(&wanted.file),
     };
     let named = |problem| Error::Documents(vec![format!("{}:{problem}", wanted.file.display())]);
     let imported = match wanted.from {
@@ -58,17 +58,27 @@ pub(crate) fn import(session: &Session, wanted: &args::Import) -> Result<(), Err
         write_new(tasks, &write::tasks(&jobs))?;
     }
     let (jobs, left_out) = (jobs.accepted() as u64, jobs.left_out() as u64);
+    if jobs == 0 && left_out > 0 {
+        return Err(Error::NothingImported { path: wanted.file.clone(), left_out });
+    }
     session.out.talk(&format!("{}, {left_out} left out", count(jobs, "job")));
     Ok(())
 }
 
-fn read(file: &Path) -> Result<String, Error> {
-    let text = if file.as_os_str() == "-" {
-        bounded::read_text(std::io::stdin(), FILE_MAX_BYTES)
+fn read(wanted: &args::Import) -> Result<String, Error> {
+    let file = &wanted.file;
+    let from: std::io::Result<Box<dyn Read>> = if file.as_os_str() == "-" {
+        Ok(Box::new(std::io::stdin()))
     } else {
-        bounded::read_file(file, FILE_MAX_BYTES)
+        File::open(file).map(|open| Box::new(open) as Box<dyn Read>)
     };
-    text.map_err(|source| Error::File { path: file.to_owned(), source })
+    let text = from.and_then(|from| match wanted.from {
+        // Cron takes lines of bytes: one that is no text spoils that line alone.
+        ImportFrom::Crontab => bounded::read_bytes(from, FILE_MAX_BYTES)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        ImportFrom::K8s | ImportFrom::Quartz => bounded::read_text(from, FILE_MAX_BYTES),
+    });
+    text.map_err(|source| Error::File { path: file.clone(), source })
 }
 
 /// Writes a file that is not there yet: what stands in an older one may have been edited.

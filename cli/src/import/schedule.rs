@@ -32,14 +32,38 @@ pub(super) fn wrapping_range(expression: &str) -> Option<&str> {
     })
 }
 
+/// The first piece of five fields that Debian's cron refuses though it means something here: `?`, `5L`, `H`.
+pub(super) fn refused_by_debian(expression: &str) -> Option<&str> {
+    let is_known = |word: &str| {
+        word.bytes().all(|byte| byte.is_ascii_digit())
+            || NAMES.iter().any(|(name, _)| name.eq_ignore_ascii_case(word))
+    };
+    let mut pieces = expression.split(' ').flat_map(|field| field.split(','));
+    pieces.find(|piece| {
+        piece.contains(['?', '~'])
+            || piece.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| !is_known(word))
+    })
+}
+
 fn number(text: &str) -> Option<u32> {
     let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     named.map_or_else(|| text.parse().ok(), |(_, number)| Some(*number))
 }
 
+/// The zone that stands before an expression, `TZ=Europe/Berlin 0 3 * * *`, and the expression behind it.
+pub(super) fn zone_before(expression: &str) -> Option<(&str, &str)> {
+    let (zone, behind) = expression.trim_start().split_once([' ', '\t'])?;
+    let is_zone = ["TZ=", "CRON_TZ="].iter().any(|name| zone.starts_with(name));
+    is_zone.then(|| (zone, behind.trim_start()))
+}
+
 /// A five-field expression whose stepped stars in the day fields are written as ranges: the reader of Kubernetes combines
 /// the day fields by OR unless one of them is a bare star, and here any leading star makes that AND.
 pub(super) fn with_days_as_ranges(expression: &str) -> Option<String> {
+    let (zone, expression) = match zone_before(expression) {
+        Some((zone, behind)) => (format!("{zone} "), behind),
+        None => (String::new(), expression),
+    };
     let fields: Vec<&str> = expression.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };
     let is_bare =
@@ -55,7 +79,11 @@ pub(super) fn with_days_as_ranges(expression: &str) -> Option<String> {
         });
         items.collect::<Vec<_>>().join(",")
     };
-    Some(format!("{minute} {hour} {} {month} {}", ranged(day, "1-31"), ranged(weekday, "0-6")))
+    Some(format!(
+        "{zone}{minute} {hour} {} {month} {}",
+        ranged(day, "1-31"),
+        ranged(weekday, "0-6")
+    ))
 }
 
 #[cfg(test)]
@@ -77,10 +105,28 @@ mod tests {
     }
 
     #[test]
+    fn what_debians_cron_refuses_is_found() {
+        for (expression, piece) in [
+            ("0 3 ? * MON", Some("?")),
+            ("0 3 * * 5L", Some("5L")),
+            ("0 3 1,L-3 * *", Some("L-3")),
+            ("H H * * *", Some("H")),
+            ("0 3 * * MONDAY", Some("MONDAY")),
+            ("0-30/5,45 9-17 1 jan-Mar mon,FRI", None),
+        ] {
+            assert_eq!(refused_by_debian(expression), piece, "{expression}");
+        }
+    }
+
+    #[test]
     fn stepped_stars_of_both_day_fields_become_ranges() {
         let ranges = |text| with_days_as_ranges(text);
         assert_eq!(ranges("0 0 */2 * 1").as_deref(), Some("0 0 1-31/2 * 1"));
         assert_eq!(ranges("0 0 1 * */2").as_deref(), Some("0 0 1 * 0-6/2"));
+        assert_eq!(
+            ranges("TZ=Asia/Tokyo 0 0 */2 * 1").as_deref(),
+            Some("TZ=Asia/Tokyo 0 0 1-31/2 * 1")
+        );
         for same in ["0 0 * * 1", "0 0 */2 * *", "0 0 1 * 1", "0 0 ? * 1", "@daily", ""] {
             assert_eq!(ranges(same), None, "{same}");
         }

@@ -385,3 +385,86 @@ fn a_comment_of_the_source_cannot_leave_its_comment() {
     let jobs = import(crontab::read, text);
     assert_eq!(applied(&jobs).len(), 1);
 }
+
+/// What is said of one line, whose job is written as it is or left out.
+fn said_of(line: &str) -> (usize, String) {
+    let jobs = import(crontab::read, line);
+    applied(&jobs);
+    (jobs.accepted(), remarks(&jobs))
+}
+
+#[test]
+fn a_line_that_debians_cron_reads_otherwise_says_how() {
+    for (line, accepted, says) in [
+        ("0 3 * * 5#3 cmd", 0, "day of the week 5#3: Debian's cron drops #3"),
+        ("0 3 ? * MON cmd", 1, "Debian's cron refuses ?"),
+        ("0 3 * * 5L cmd", 1, "Debian's cron refuses 5L"),
+        ("0 3 L * * cmd", 1, "Debian's cron refuses L"),
+        ("H H * * * cmd", 1, "Debian's cron refuses H"),
+        ("-*/5 * * * * cmd", 1, "keeps it out of cron's log"),
+        ("@DAILY cmd", 0, "cron knows @daily in small letters only"),
+        ("@fortnightly cmd", 0, "@fortnightly is no time"),
+        ("0 3 * * *", 0, "no command"),
+        ("0 3 {} * * cmd", 0, "{} is no day of the month"),
+        ("0 24 * * * cmd", 0, "left out, line 1: 0 24 * * * cmd ("),
+    ] {
+        let (jobs, said) = said_of(line);
+        assert_eq!(jobs, accepted, "{line}: {said}");
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    let (_, said) = said_of("0 3 * * MON cmd");
+    assert!(!said.contains("refuses"), "{said}");
+}
+
+#[test]
+fn an_empty_variable_means_what_it_means_to_cron() {
+    let text = "MAILTO=\"\"\nCRON_TZ=\n0 3 * * * cmd\n";
+    let jobs = import(crontab::read, text);
+    assert_eq!(applied(&jobs)[0].1.time_zone, "UTC");
+    let said = remarks(&jobs);
+    assert!(said.contains("CRON_TZ= is empty") && !said.contains("MAILTO"), "{said}");
+}
+
+#[test]
+fn a_line_that_is_not_utf_8_is_left_out_alone() {
+    let bytes = b"# r\xe9sum\xe9\n0 1 * * * /a.sh\n0 2 * * * echo \xfc\n0 3 * * * /b.sh\n";
+    let jobs = import(crontab::read, &String::from_utf8_lossy(bytes));
+    assert_eq!(names(&jobs), ["default/a", "default/b"]);
+    assert_eq!(applied(&jobs)[0].1.title, None);
+    assert_eq!(jobs.left_out(), 1);
+    assert!(remarks(&jobs).contains("left out, line 3"), "{}", remarks(&jobs));
+}
+
+#[test]
+fn a_crontab_whose_commands_begin_with_users_asks_for_the_column() {
+    let system = "30 3 * * 0 root test -e /run/systemd/system || exit 0\n5 4 * * * www-data /x\n";
+    let asks = |text: &str| said_of(text).1.contains("import with --user");
+    assert!(asks(system));
+    assert!(!asks("30 3 * * 0 root /x\n5 4 * * * /usr/bin/y z\n"));
+    assert!(!asks("30 3 * * 0 echo hello\n"));
+    for (file, is) in
+        [("/etc/crontab", true), ("/etc/cron.d/e2scrub_all", true), ("crontab", false)]
+    {
+        assert_eq!(crontab::is_of_system(Path::new(file)), is, "{file}");
+    }
+}
+
+#[test]
+fn the_items_of_a_typed_list_of_kubernetes_are_jobs() {
+    let text = r#"{"kind":"CronJobList","apiVersion":"batch/v1","items":[
+        {"metadata":{"name":"twice"},"spec":{"schedule":"0 3 * * *","jobTemplate":{}}},
+        {"metadata":{"name":"twice"},"spec":{"schedule":"0 4 * * *","jobTemplate":{}}},
+        {"metadata":{"name":"own.zone"},"spec":{"schedule":"TZ=Europe/Berlin 30 2 * * *","jobTemplate":{}}},
+        {"kind":"Job","metadata":{"name":"other"}}]}"#;
+    let jobs = import(k8s::read, text);
+    assert_eq!((jobs.accepted(), jobs.left_out()), (3, 1), "{:?}", jobs.left_out);
+    let said = remarks(&jobs);
+    assert_eq!(said.matches("called twice in the source").count(), 2, "{said}");
+    let (_, own) = &applied(&jobs)[2];
+    let own = serde_json::to_value(own).unwrap();
+    assert_eq!(
+        (&own["time_zone"], &own["gap"], &own["fold"]),
+        (&"Europe/Berlin".into(), &"skip".into(), &"both".into())
+    );
+    assert!(write::yaml(&jobs, ImportFrom::K8s).contains(r#""window":"30d""#));
+}

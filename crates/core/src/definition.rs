@@ -1,7 +1,7 @@
 //! A definition that may come into force: its shape is right and so are its calendar and its bounds.
 //!
 //! Invariant: what [`check`] accepts can always be planned and fired, and is in normal form: no expression names a
-//! zone or is an interval.
+//! zone or is an interval, and the zone has its canonical name.
 
 mod normal;
 mod past;
@@ -18,7 +18,7 @@ use cronstream_schemas::time::Timestamp;
 
 use self::normal::normalise;
 pub use self::past::past;
-pub use self::warnings::{WARNINGS_MAX, warnings};
+pub use self::warnings::{WARNINGS_MAX, Warning, coded_warnings, warnings};
 use crate::calendar::Calendars;
 use crate::plan::{Plan, expression_path, zone};
 use crate::retry;
@@ -116,7 +116,7 @@ fn never(definition: &JobDefinition, job: &JobId, calendars: &Calendars) -> Opti
         Schedule::Every(_) if definition.start.is_none() => true,
         Schedule::Every(_) | Schedule::Cron(_) | Schedule::At(_) => {
             Plan::compile(definition, job, Timestamp::MIN, calendars)
-                .is_ok_and(|plan| plan.next(Timestamp::MIN).is_some())
+                .is_ok_and(|plan| plan.next(Timestamp::MIN).is_some() || is_due_first(&plan))
         }
     };
     if has_slot(definition) {
@@ -140,6 +140,11 @@ fn never(definition: &JobDefinition, job: &JobId, calendars: &Calendars) -> Opti
         ("$.schedule", String::new(), "a schedule with a slot before the year 2240")
     };
     Some(Fault::new(path, &value, "leaves no slot: the job would never run", expected))
+}
+
+/// Whether the first instant of all is a slot; none is after it.
+fn is_due_first(plan: &Plan) -> bool {
+    plan.prev(Timestamp::MIN.plus(Duration::from_millis(1))).is_some()
 }
 
 fn outlives(definition: &JobDefinition) -> Option<Fault> {

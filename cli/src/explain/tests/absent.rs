@@ -115,6 +115,26 @@ fn an_instant_near_a_clock_change_is_told_of_it() {
 }
 
 #[test]
+fn a_slot_that_a_clock_change_moved_says_so() {
+    let newest = state_with(
+        "2027-01-01T00:00:00Z",
+        1,
+        r#"{"task":"t","schedule":{"cron":"30 2 * * *"},"time_zone":"America/New_York"}"#,
+    );
+    let case = Case {
+        newest,
+        asked: "2027-03-14T07:00:00Z",
+        now: "2027-03-14T06:00:00Z",
+        ..Case::default()
+    };
+    let says = "a clock change: America/New_York goes from 02:00 to 03:00 on 2027-03-14";
+    case.check(|_| {}, Outcome::WillRun, &[says]);
+    let next = Case { asked: "2027-03-15T06:30:00Z", ..case };
+    let told = next.check(|_| {}, Outcome::WillRun, &[]);
+    assert!(!told.because.iter().any(|it| it.contains("a clock change")), "{:?}", told.because);
+}
+
+#[test]
 fn a_job_that_was_not_there_yet_or_no_more_says_so() {
     let case = Case { asked: "2026-12-05T03:00:00Z", ..Case::default() };
     case.check(|_| {}, Outcome::NoJob, &["did not exist"]);

@@ -1,6 +1,7 @@
 //! Expressions in normal form: a zone that an expression names is the job's, an interval is a schedule of its own.
 //!
-//! Invariant: what comes out without a fault has no zone in any expression, and no expression that is an interval.
+//! Invariant: what comes out without a fault has no zone in any expression, no expression that is an interval, and its
+//! zone by the canonical name.
 
 use cronstream_schemas::definition::{Dialect, Draft, Expressions, Schedule};
 use cronstream_schemas::fault::Fault;
@@ -11,6 +12,9 @@ use crate::schedule::{Parsed, Rule, Seed, Zone, parse};
 
 /// Brings the expressions of a draft into normal form, and tells what is wrong with them.
 pub(super) fn normalise(draft: &mut Draft, job: &JobId) {
+    if let Some(Ok(zone)) = draft.time_zone.as_deref().map(Zone::get) {
+        draft.time_zone = Some(zone.name().to_owned());
+    }
     let Some(Schedule::Cron(expressions)) = draft.schedule.clone() else { return };
     let (dialect, seed) = (draft.dialect.unwrap_or(Dialect::Crontab), Seed::of(job));
     let all = expressions.as_slice();
@@ -52,8 +56,7 @@ fn lift_zone(draft: &mut Draft, read: &[Parsed], all: &[String]) {
     for (at, parsed) in read.iter().enumerate() {
         let fits = match (&parsed.zone, &wanted) {
             (None, wanted) => wanted.is_some(),
-            (Some(own), Some(wanted)) => is_same(own, wanted),
-            (Some(own), None) => is_same(own, &zone),
+            (Some(own), wanted) => own == wanted.as_ref().unwrap_or(&zone),
         };
         if !fits {
             let path = expression_path(at, all.len());
@@ -65,10 +68,6 @@ fn lift_zone(draft: &mut Draft, read: &[Parsed], all: &[String]) {
         }
     }
     draft.time_zone = wanted.or(Some(zone));
-}
-
-fn is_same(left: &str, right: &str) -> bool {
-    left == right || Zone::get(left).is_ok_and(|left| Zone::get(right) == Ok(left))
 }
 
 /// The expression without the zone before it.

@@ -25,15 +25,32 @@ const AHEAD: Duration = Duration::from_secs(366 * 86_400);
 /// A first slot beyond this is as good as none.
 const FAR: Duration = Duration::from_secs(40 * 366 * 86_400);
 
+/// One surprise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Its kind, such as `uneven-step`.
+    pub code: &'static str,
+    /// What it is about, and what to do.
+    pub fault: Fault,
+}
+
 /// What is surprising about a definition that comes into force at `now`. What its calendars do is not looked at.
 #[must_use]
 pub fn warnings(definition: &JobDefinition, job: &JobId, now: Timestamp) -> Vec<Fault> {
+    coded_warnings(definition, job, now).into_iter().map(|warning| warning.fault).collect()
+}
+
+/// The [`warnings`], each with its kind.
+#[must_use]
+pub fn coded_warnings(definition: &JobDefinition, job: &JobId, now: Timestamp) -> Vec<Warning> {
     let Ok(plan) = Plan::compile(definition, job, now, &Calendars::default()) else {
         return Vec::new();
     };
-    let mut warnings: Vec<Fault> =
-        never(definition, &plan, now).into_iter().chain(jitter(definition, &plan, now)).collect();
-    warnings.extend(without_effect(definition));
+    let coded = |code: &'static str| move |fault: Fault| Warning { code, fault };
+    let mut warnings: Vec<Warning> = Vec::new();
+    warnings.extend(never(definition, &plan, now).map(coded("never-due")));
+    warnings.extend(jitter(definition, &plan, now).map(coded("jitter-over-period")));
+    warnings.extend(without_effect(definition).into_iter().map(coded("no-effect")));
     if let Schedule::Cron(expressions) = &definition.schedule {
         warnings.extend(about_expressions(definition, expressions, Seed::of(job), now));
     }
@@ -98,7 +115,7 @@ fn about_expressions(
     expressions: &Expressions,
     seed: Seed,
     now: Timestamp,
-) -> Vec<Fault> {
+) -> Vec<Warning> {
     let all = expressions.as_slice();
     let read = |text: &str| match parse(text, definition.dialect, seed).ok()?.rule {
         Rule::Cron(cron) => Some(cron),
@@ -111,13 +128,14 @@ fn about_expressions(
     let lints = each.iter().flat_map(|(path, text, cron)| {
         lint(text, definition.dialect, cron).into_iter().map(move |lint| {
             let problem = format!("{} (at byte {})", lint.message, lint.position);
-            Fault::new(path.clone(), text, problem, lint.hint)
+            let fault = Fault::new(path.clone(), text, problem, lint.hint);
+            Warning { code: lint.code, fault }
         })
     });
     let notes = each.iter().flat_map(|(path, text, cron)| {
         clock_changes(definition, cron, now).into_iter().map(move |words| {
             let expected = "a time outside it, or `gap` and `fold` as you want them";
-            Fault::new(path.clone(), text, words, expected)
+            Warning { code: "clock-change", fault: Fault::new(path.clone(), text, words, expected) }
         })
     });
     lints.chain(notes).collect()

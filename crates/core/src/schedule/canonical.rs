@@ -44,7 +44,9 @@ impl Cron {
         }
         match (starred(self.minutes, 60), starred(u64::from(self.hours), 24)) {
             // A field that began with a star holds its lowest value.
-            (Star::No, Star::No) if self.minutes & 1 == 1 => (Star::Lowest, Star::No),
+            (Star::No, Star::No) if self.minutes & 1 == 1 && self.hours != 1 => {
+                (Star::Lowest, Star::No)
+            }
             (Star::No, Star::No) => (Star::No, Star::Lowest),
             stars => stars,
         }
@@ -142,11 +144,14 @@ impl Days {
                 _ => push(text, format_args!("L-{before},")),
             }
         }
-        for day in bits(u64::from(self.near & !Self::LAST_WORKDAY)) {
+        for day in bits(u64::from(self.near)) {
             push(text, format_args!("{}W,", day + 1));
         }
-        if self.near & Self::LAST_WORKDAY != 0 {
-            text.push_str("LW,");
+        for before in bits(u64::from(self.near_end)) {
+            match before {
+                0 => text.push_str("LW,"),
+                _ => push(text, format_args!("L-{before}W,")),
+            }
         }
         end_field(text);
     }

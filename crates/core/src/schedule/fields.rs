@@ -14,7 +14,7 @@ use super::{
 /// A bit for every seventh place: repeats a mask of weekdays over six weeks.
 const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
 
-/// A compiled cron expression: 56 bytes, no heap.
+/// A compiled cron expression: 60 bytes, so 64 with its zone and rules; no heap.
 ///
 /// ```
 /// use cronstream_core::schedule::{Cron, Zone};
@@ -26,6 +26,8 @@ const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Packed, or the alignment of the first two would make it 64 without zone and rules.
+#[repr(Rust, packed(4))]
 pub struct Cron {
     pub(super) seconds: u64,
     pub(super) minutes: u64,
@@ -45,8 +47,10 @@ pub(super) struct Days {
     /// `L`, `L-3`; bit 0 is the last of the month, bit 1 the one before.
     pub(super) from_end: u32,
     /// `15W`: the working day (Monday to Friday) nearest to a day, in its month. Bit 0 is the
-    /// first of the month, [`Days::LAST_WORKDAY`] is `LW`.
+    /// first of the month.
     pub(super) near: u32,
+    /// `LW`, `L-3W`: the working day nearest to a day told from the end; bit 0 is the last.
+    pub(super) near_end: u32,
     /// `5`; bit 0 is Sunday.
     pub(super) weekdays: u8,
     /// `5L`, the last of its kind in the month; bit 0 is Sunday.
@@ -148,14 +152,12 @@ impl Cron {
 }
 
 impl Days {
-    /// The bit of `near` that is `LW`.
-    pub(super) const LAST_WORKDAY: u32 = 1 << 31;
-
     /// No day at all.
     pub(super) const NONE: Self = Self {
         dates: 0,
         from_end: 0,
         near: 0,
+        near_end: 0,
         weekdays: 0,
         last: 0,
         nth: [0; 5],
@@ -175,7 +177,7 @@ impl Days {
     /// Drops what is named beside all days: it adds nothing.
     pub(super) fn drop_covered(&mut self) {
         if self.any_date() {
-            (self.from_end, self.near) = (0, 0);
+            (self.from_end, self.near, self.near_end) = (0, 0, 0);
         }
         if self.any_weekday() {
             (self.last, self.nth) = (0, [0; 5]);
@@ -185,7 +187,7 @@ impl Days {
     /// The matching days of `month`; bit 0 is the first.
     fn of(&self, month: Month) -> u64 {
         let (mut dates, mut weekdays) = (u64::from(self.dates), week_in(month, self.weekdays));
-        if self.from_end | self.near != 0 {
+        if self.from_end | self.near | self.near_end != 0 {
             dates |= self.counted_dates(month);
         }
         if self.last != 0 || self.nth != [0; 5] {
@@ -198,11 +200,11 @@ impl Days {
         days & low_bits(month.length())
     }
 
-    /// What `L`, `L-3`, `LW` and `15W` name in `month`.
+    /// What `L`, `L-3`, `LW`, `L-3W` and `15W` name in `month`.
     fn counted_dates(&self, month: Month) -> u64 {
         let length = month.length();
-        let from_end = u64::from(self.from_end).reverse_bits() >> (64 - length);
-        let wanted = u64::from(self.near) & low_bits(length);
+        let before_last = |mask: u32| u64::from(mask).reverse_bits() >> (64 - length);
+        let wanted = u64::from(self.near) & low_bits(length) | before_last(self.near_end);
         let (saturdays, sundays) = (week_in(month, 1 << 6), week_in(month, 1));
         let workdays = low_bits(length) & !(saturdays | sundays);
         let mut near = wanted & workdays;
@@ -210,10 +212,7 @@ impl Days {
         near |= (wanted & saturdays & !1) >> 1 | (wanted & saturdays & 1) << 2;
         let last = 1 << (length - 1);
         near |= (wanted & sundays & !last) << 1 | (wanted & sundays & last) >> 2;
-        if self.near & Self::LAST_WORKDAY != 0 {
-            near |= 1 << highest_bit(workdays);
-        }
-        from_end | near
+        before_last(self.from_end) | near
     }
 
     /// What `5L` and `5#3` name in `month`.

@@ -29,7 +29,7 @@ use self::{
     piece::Piece,
     shape::{first_word, lift_zone, split_fields},
 };
-use super::{error::ParseError, fields::Cron, hash::Seed};
+use super::{error::ParseError, fields::Cron, hash::Seed, zone::Zone};
 
 const MACROS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
@@ -44,7 +44,7 @@ const MACROS: [(&str, &str); 7] = [
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// The zone of a `TZ=` or `CRON_TZ=` prefix; whether there is such a zone is not checked here.
+    /// The zone of a `TZ=` or `CRON_TZ=` prefix, by its canonical name.
     pub zone: Option<String>,
     /// When the job is due.
     pub rule: Rule,
@@ -97,13 +97,18 @@ pub fn parse(expr: &str, dialect: Dialect, seed: Seed) -> Result<Parsed, ParseEr
     Ok(Parsed { zone: zone.map(str::to_owned), rule, text })
 }
 
-/// The zone before an expression of a job, and its rule.
+/// The canonical name of the zone before an expression of a job, and its rule.
 pub(crate) fn read(
     expr: &str,
     dialect: Dialect,
     seed: Seed,
-) -> Result<(Option<&str>, Rule), ParseError> {
+) -> Result<(Option<&'static str>, Rule), ParseError> {
     let (zone, text) = lift_zone(expr)?;
+    let known = |zone: Piece<'_>| match Zone::get(zone.text) {
+        Ok(known) => Ok(known.name()),
+        Err(error) => Err(zone.refuse("unknown time zone", error.hint)),
+    };
+    let zone = zone.map(known).transpose()?;
     let rule = if text.text.starts_with('@') {
         match expand_macro(text, dialect)? {
             Macro::Fields(fields) => Rule::Cron(compile_macro(fields)?),
@@ -112,7 +117,7 @@ pub(crate) fn read(
     } else {
         Rule::Cron(compile(&split_fields(text, dialect)?, Some(seed))?)
     };
-    Ok((zone.map(|zone| zone.text), rule))
+    Ok((zone, rule))
 }
 
 impl Cron {

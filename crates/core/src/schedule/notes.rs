@@ -24,6 +24,8 @@ pub struct Note {
     pub kind: NoteKind,
     /// How many of the job's wall times lie in the gap or the fold.
     pub slots: u64,
+    /// The first and the last instant at which they run (Unix milliseconds); none if they do not.
+    pub due_ms: Option<(i64, i64)>,
     /// The change, the wall times, and what becomes of them.
     pub words: String,
 }
@@ -59,41 +61,59 @@ fn note(slots: &Slots<'_>, piece: &Piece) -> Option<Note> {
     if !chosen && slots.cron.pace == Pace::Elapsed && undisturbed() {
         return None;
     }
-    let first = matches.first_in(low, high)?;
+    let (first, last) = (matches.first_in(low, high)?, matches.last_in(low, high)?);
     let times = if count == 1 {
         time(first)
     } else {
-        let last = matches.last_in(low, high)?;
-        format!("each of {count} times from {} to {}", time(first), time(last))
+        format!("{count} times from {} to {}", time(first), time(last))
     };
+    let (before, after) = (piece.offset_before(), piece.offset());
     let day = Day::from_number(low.div_euclid(DAY))?;
     let zone = slots.zone.name();
     let words = match kind {
         NoteKind::Gap => {
             let end = time_on(start, day);
-            let fate = gap_fate(slots.gap(), first + piece.offset() - piece.offset_before(), &end);
-            let low = time(low);
-            format!("{zone} goes from {low} to {end} on {day}: {times} does not exist {fate}")
+            let moved = (first - before + after, last - before + after);
+            let fate = gap_fate(slots.gap(), moved, &end, day);
+            let (low, verb) = (time(low), if count == 1 { "does" } else { "do" });
+            format!("{zone} goes from {low} to {end} on {day}: {times} {verb} not exist {fate}")
         }
         NoteKind::Fold => {
             let fate = match slots.fold() {
-                Fold::First => "and runs the first time only",
-                Fold::Last => "and runs the second time only",
-                Fold::Both => "and runs both times",
+                Fold::First => "the first time only",
+                Fold::Last => "the second time only",
+                Fold::Both => "both times",
             };
+            let s = if count == 1 { "s" } else { "" };
             let (from, to) = (time_on(high, day), time(low));
-            format!("{zone} goes from {from} back to {to} on {day}: {times} comes twice {fate}")
+            let change = format!("{zone} goes from {from} back to {to} on {day}");
+            format!("{change}: {times} come{s} twice and run{s} {fate}")
         }
     };
-    Some(Note { at_ms: piece.start * 1_000, kind, slots: count, words })
+    let due = match (kind, slots.gap(), slots.fold()) {
+        (NoteKind::Gap, Gap::End, _) => Some((piece.start, piece.start)),
+        (NoteKind::Gap, Gap::Skip, _) => None,
+        (NoteKind::Gap, Gap::Before, _) | (NoteKind::Fold, _, Fold::First) => {
+            Some((first - before, last - before))
+        }
+        (NoteKind::Fold, _, Fold::Last) => Some((first - after, last - after)),
+        (NoteKind::Fold, _, Fold::Both) => Some((first - before, last - after)),
+    };
+    let due_ms = due.map(|(first, last)| (first * 1_000, last * 1_000));
+    Some(Note { at_ms: piece.start * 1_000, kind, slots: count, due_ms, words })
 }
 
-/// What becomes of times in a gap, the first of which is `moved` by the offset before.
-fn gap_fate(gap: Gap, moved: i64, end: &str) -> String {
-    match gap {
-        Gap::End => format!("and runs once, at {end}"),
-        Gap::Skip => "and does not run".into(),
-        Gap::Before => format!("and runs as long after the change, from {} on", time(moved)),
+/// What becomes of times in a gap; by the offset before it they are `first` to `last`.
+fn gap_fate(gap: Gap, (first, last): (i64, i64), end: &str, day: Day) -> String {
+    match (gap, first == last) {
+        (Gap::End, true) => format!("and runs once, at {end}"),
+        (Gap::End, false) => format!("and run once together, at {end}"),
+        (Gap::Skip, true) => "and does not run".into(),
+        (Gap::Skip, false) => "and do not run".into(),
+        (Gap::Before, true) => format!("and runs at {}", time_on(first, day)),
+        (Gap::Before, false) => {
+            format!("and run from {} to {}", time_on(first, day), time_on(last, day))
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Agreement with Debian cron, told from vectors made by its own parser and main-loop rules.
 //!
 //! A line is `expr ⇥ zone ⇥ start ⇥ answer`: the next slots after the start, blank between them, or
-//! `NEVER(9y)` for none within those years, or `ERR` and why it is refused. A tab or blank in the
-//! expression is written `\t`. Lines that begin with `# ` are comments. The vectors know the rules
-//! of zones as tzdb [`VECTORS_TZDB`] had them.
+//! `NEVER(9y)` for none within those years (`NEVER` for nine), or `ERR` and why it is refused. A tab
+//! or blank in the expression is written `\t`. Lines that begin with `# ` are comments; one that says
+//! `tzdb 2026f` names the release whose rules of zones the vectors know, else [`VECTORS_TZDB`].
 //!
 //! Invariant: an answer that differs is [`Verdict::Documented`] only by a rule that is checked for
 //! the very line; there is no list of lines.
@@ -18,7 +18,7 @@ use super::{
     zone::{PastError, Zone, ZoneError},
 };
 
-/// The release of tzdb that the vectors were made with.
+/// The release of tzdb that vectors were made with which name none.
 pub const VECTORS_TZDB: &str = "2025b";
 
 /// A year of a horizon, in milliseconds.
@@ -70,12 +70,13 @@ pub enum Kind {
     /// A range that goes around the end, such as `22-2` or `FRI-MON`: there it is silently empty,
     /// here it is what it says. All slots there are slots here.
     WrappingRange,
-    /// `?`, `L` or `W`: refused there, part of the language here. So are seconds and years: a
-    /// sixth field is no time there.
+    /// `?`, `L`, `W` or `+`: refused there, part of the language here. So are seconds and years: a
+    /// sixth field is no time there; for the first five the answers agree.
     Extension,
-    /// `5#3`: there the `#3` is dropped without a word, here it counts or is refused.
+    /// `5#3`: there the `#3` is dropped without a word, here it counts or is refused; without it the
+    /// answers agree.
     DroppedSuffix,
-    /// The zone has other rules since [`VECTORS_TZDB`]; under those of then the answers agree.
+    /// The zone has other rules since; under those of the vectors' release the answers agree.
     ZoneChanged,
 }
 
@@ -114,17 +115,17 @@ impl Vector {
         Ok(Some(Self { expr: expr.replace("\\t", "\t"), zone: zone.into(), start_ms, expected }))
     }
 
-    /// Compares the answer with ours.
+    /// Compares the answer, which knows the rules of zones of the release `tzdb`, with ours.
     ///
     /// # Errors
     /// Refuses a zone that does not exist.
-    pub fn judge(&self) -> Result<Verdict, ZoneError> {
+    pub fn judge(&self, tzdb: &str) -> Result<Verdict, ZoneError> {
         let zone = Zone::get(&self.zone)?;
         let got = self.answer_in(zone);
         if self.agrees(&got) {
             return Ok(Verdict::Agrees);
         }
-        Ok(match self.documented(zone, &got)? {
+        Ok(match self.documented(zone, &got, tzdb)? {
             Some(kind) => Verdict::Documented(kind),
             None => Verdict::Disagrees { expected: self.expected.clone(), got },
         })
@@ -153,23 +154,19 @@ impl Vector {
         }
     }
 
-    fn documented(&self, zone: Zone, ours: &Answer) -> Result<Option<Kind>, ZoneError> {
-        let past = match Zone::at_version(&self.zone, VECTORS_TZDB) {
+    fn documented(&self, zone: Zone, ours: &Answer, tzdb: &str) -> Result<Option<Kind>, ZoneError> {
+        if let Some((kind, read)) = self.as_read_there() {
+            let differs = matches!(read.judge(tzdb)?, Verdict::Disagrees { .. });
+            return Ok((!differs).then_some(kind));
+        }
+        let past = match Zone::at_version(&self.zone, tzdb) {
             Ok(past) => past,
             Err(PastError::Zone(error)) => return Err(error),
             Err(PastError::Release { .. }) => zone,
         };
-        let in_days = |words: &[char]| {
-            self.expr.split_ascii_whitespace().skip(2).any(|field| field.contains(words))
-        };
         Ok(match &self.expected {
-            _ if self.expr.split_ascii_whitespace().nth(5).is_some() => Some(Kind::Extension),
-            Answer::Refused => {
-                let extended = self.expr.contains('?') || in_days(&['L', 'W', 'l', 'w']);
-                extended.then_some(Kind::Extension)
-            }
+            Answer::Refused => has_own_days(&self.expr).then_some(Kind::Extension),
             _ if self.agrees(&self.answer_in(past)) => Some(Kind::ZoneChanged),
-            _ if in_days(&['#']) => Some(Kind::DroppedSuffix),
             Answer::Never(_) => has_wrapping_range(&self.expr).then_some(Kind::WrappingRange),
             Answer::Slots(theirs) => {
                 let both = |zone| self.all_are_ours(theirs, zone);
@@ -177,6 +174,22 @@ impl Vector {
                 (wraps && *ours != Answer::Refused).then_some(Kind::WrappingRange)
             }
         })
+    }
+
+    /// What is left of the expression there, where a part of it is passed over.
+    fn as_read_there(&self) -> Option<(Kind, Self)> {
+        let fields: Vec<_> = self.expr.split_ascii_whitespace().collect();
+        let (kind, fields) = if fields.len() > 5 && !self.expr.starts_with('@') {
+            (Kind::Extension, fields[..5].to_vec())
+        } else if self.expr.contains('#') {
+            let before = |field: &&'_ str| field.find('#').unwrap_or(field.len());
+            let fields: Vec<_> = fields.iter().map(|field| &field[..before(field)]).collect();
+            (Kind::DroppedSuffix, fields)
+        } else {
+            return None;
+        };
+        let expr = fields.join(" ");
+        fields.iter().all(|field| !field.is_empty()).then(|| (kind, Self { expr, ..self.clone() }))
     }
 
     fn all_are_ours(&self, theirs: &[i64], zone: Zone) -> bool {
@@ -191,6 +204,9 @@ impl Answer {
             return Some(Self::Refused);
         }
         if let Some(years) = text.strip_prefix("NEVER") {
+            if years.is_empty() {
+                return Some(Self::Never(SHORT_HORIZON));
+            }
             let years = years.strip_prefix('(').and_then(|years| years.strip_suffix("y)"));
             return years?.parse().ok().filter(|years| (0..300).contains(years)).map(Self::Never);
         }
@@ -228,6 +244,26 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Whether the day fields hold what Debian cron does not read.
+fn has_own_days(expr: &str) -> bool {
+    let expr = expr.to_ascii_uppercase();
+    let fields: Vec<_> = expr.split_ascii_whitespace().collect();
+    let [_, _, dates, _, weekdays] = fields[..] else { return false };
+    let own_date = |item: &str| item.starts_with('L') || item.ends_with('W');
+    [dates, weekdays].contains(&"?")
+        || dates.split(',').any(own_date)
+        || weekdays.starts_with('+')
+        || weekdays.split(',').any(|item| item.ends_with('L'))
+}
+
+/// The release of tzdb that a line of a file of vectors names, as `2026f`, if it is a comment.
+#[must_use]
+pub fn release(line: &str) -> Option<&str> {
+    let (_, after) = line.strip_prefix("# ")?.split_once("tzdb ")?;
+    let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+    Some(&after[..end]).filter(|name| !name.is_empty())
+}
+
 /// Whether some range begins above its end, as Debian cron numbers names: Sunday is 0.
 fn has_wrapping_range(expr: &str) -> bool {
     const NAMES: [&str; 19] = [
@@ -254,7 +290,7 @@ mod tests {
     use super::*;
 
     fn judge(line: &str) -> Verdict {
-        Vector::parse(line).unwrap().unwrap().judge().unwrap()
+        Vector::parse(line).unwrap().unwrap().judge(VECTORS_TZDB).unwrap()
     }
 
     #[test]
@@ -267,24 +303,32 @@ mod tests {
             assert_eq!(Vector::parse(line).unwrap_err().line, line);
         }
         let nowhere = Vector::parse("* * * * *\tMars\t2026-11-29T12:00:00Z\tERR").unwrap().unwrap();
-        assert_eq!(nowhere.judge().unwrap_err().value, "Mars");
+        assert_eq!(nowhere.judge(VECTORS_TZDB).unwrap_err().value, "Mars");
     }
 
     #[test]
     fn a_verdict_is_by_rule() {
         let at = |expr: &str, answer: &str| format!("{expr}\tUTC\t2026-11-29T12:00:00Z\t{answer}");
         let slots = "2026-12-01T00:00:00Z 2026-12-02T00:00:00Z 2026-12-03T00:00:00Z";
+        let days = "2026-11-30T00:00:00Z 2026-12-01T00:00:00Z 2026-12-02T00:00:00Z";
+        let fridays = "2026-12-04T00:00:00Z 2026-12-11T00:00:00Z 2026-12-18T00:00:00Z";
+        let saturday = fridays.replace("18T", "19T");
         let agree = at("0 0 1-31 * *", slots).replace("29T", "30T");
         assert_eq!(judge(&agree), Verdict::Agrees);
         assert_eq!(judge(&at("0 0 30 2 *", "NEVER(41y)")), Verdict::Agrees);
+        assert_eq!(judge(&at("0 0 30 2 *", "NEVER")), Verdict::Agrees);
         assert_eq!(judge(&at("0 24 * * *", "ERR bad hour")), Verdict::Agrees);
         for (expr, answer, kind) in [
             ("0 0 * * FRI-MON", "NEVER(41y)", Kind::WrappingRange),
             ("0 0 * NOV-FEB,NOV *", "NEVER(9y)", Kind::WrappingRange),
             ("0 22-2 * * *", "NEVER(9y)", Kind::WrappingRange),
             ("0 0 ? * *", "ERR bad day-of-month", Kind::Extension),
-            ("30 3 * * * *", slots, Kind::Extension),
-            ("0 0 * * 5#6", slots, Kind::DroppedSuffix),
+            ("0 0 * JUL 5L", "ERR bad day-of-week", Kind::Extension),
+            ("0 0 1 * +MON", "ERR bad day-of-week", Kind::Extension),
+            ("0 0 * * * *", days, Kind::Extension),
+            ("0 0 * * * FRI 2030", days, Kind::Extension),
+            ("0 0 * * 5#6", fridays, Kind::DroppedSuffix),
+            ("0 0 * * 5#3,1", fridays, Kind::DroppedSuffix),
         ] {
             assert_eq!(judge(&at(expr, answer)), Verdict::Documented(kind), "{expr}");
         }
@@ -294,6 +338,11 @@ mod tests {
             ("0 0 * * *", "ERR"),
             // Theirs is no slot of ours, wrapping or not.
             ("0 22-2,5 * * *", "2026-11-29T12:01:00Z"),
+            // What is passed over there excuses nothing else.
+            ("0 0 * * 5#3", saturday.as_str()),
+            ("0 0 * * FRI#3", "ERR"),
+            ("0 0 * * * *", slots),
+            ("0 0 * JUL WED", "ERR bad month"),
             // One of three is missing.
             ("0 0 * * *", "2026-11-30T00:00:00Z"),
         ] {
@@ -314,5 +363,17 @@ mod tests {
         assert_eq!(judge(&line(&new)), Verdict::Agrees);
         let neither = old.replace("T17", "T18");
         assert!(matches!(judge(&line(&neither)), Verdict::Disagrees { .. }));
+        // Vectors that know the new rules are not excused.
+        let vector = Vector::parse(&line(old)).unwrap().unwrap();
+        assert!(matches!(vector.judge("2026f").unwrap(), Verdict::Disagrees { .. }));
+    }
+
+    #[test]
+    fn a_comment_names_the_release_of_the_vectors() {
+        assert_eq!(release("# expr, Debian cron, tzdb 2026f; by an oracle"), Some("2026f"));
+        assert_eq!(release("# tzdb 2025b"), Some("2025b"));
+        for line in ["# expr", "# tzdb ", "* * * * *\tUTC\tx\ttzdb 2026f", ""] {
+            assert_eq!(release(line), None, "{line}");
+        }
     }
 }

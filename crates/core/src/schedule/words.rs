@@ -28,7 +28,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const WEEKDAYS: [&str; 7] =
+pub(super) const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const PLACES: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
@@ -203,14 +203,18 @@ impl Days {
     /// `the 1st, the 15th and the last day`.
     fn date_words(&self) -> String {
         let dates = Part::of(u64::from(self.dates), 31);
-        let from_end = bits(u64::from(self.from_end)).map(|before| match before {
+        let before_last = |before| match before {
             0 => "the last day".to_owned(),
             1 => "the last day but one".to_owned(),
             _ => format!("the {} day before the last", ordinal(before)),
-        });
-        let near = bits(u64::from(self.near & !Self::LAST_WORKDAY))
+        };
+        let from_end = bits(u64::from(self.from_end)).map(before_last);
+        let near = bits(u64::from(self.near))
             .map(|day| format!("the working day nearest the {}", ordinal(day + 1)));
-        let last = (self.near & Self::LAST_WORKDAY != 0).then(|| "the last working day".to_owned());
+        let near_end = bits(u64::from(self.near_end)).map(|before| match before {
+            0 => "the last working day".to_owned(),
+            _ => format!("the working day nearest {}", before_last(before)),
+        });
         let date = |day: u32| format!("the {}", ordinal(day + 1));
         let named = match dates.pattern {
             Pattern::Uneven(first, last, step) => {
@@ -221,7 +225,7 @@ impl Days {
                 dates.items(date)
             }
         };
-        join(named.into_iter().chain(near).chain(from_end).chain(last))
+        join(named.into_iter().chain(near).chain(from_end).chain(near_end))
     }
 
     /// `Monday to Friday`, `the third Friday`.

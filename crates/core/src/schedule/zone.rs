@@ -57,7 +57,12 @@ impl Zone {
     /// Refuses what is not an IANA name of a place: `Local`, offsets, and old names such as `EST`.
     pub fn get(name: &str) -> Result<Self, ZoneError> {
         let refuse = || ZoneError { value: excerpt(name), hint: names::hint(name) };
-        registry().by_name.get(name).copied().ok_or_else(refuse)
+        Self::find(name).ok_or_else(refuse)
+    }
+
+    /// The zone of this name, if there is one.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        registry().by_name.get(name).copied()
     }
 
     /// The zone with the rules that a release of tzdb gave it, such as `2025b`. It is equal to the

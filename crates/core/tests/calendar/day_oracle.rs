@@ -62,6 +62,7 @@ enum Item {
     Range { first: u32, last: u32, step: u32 },
     BeforeLast(u32),
     LastWorkday,
+    NearBeforeLast(u32),
     Near(u32),
     LastOf(u32),
     Nth(u32, u32),
@@ -78,6 +79,7 @@ impl Item {
             Self::BeforeLast(0) => "L".into(),
             Self::BeforeLast(days) => format!("L-{days}"),
             Self::LastWorkday => "LW".into(),
+            Self::NearBeforeLast(days) => format!("L-{days}W"),
             Self::Near(day) => format!("{day}W"),
             Self::LastOf(weekday) => format!("{weekday}L"),
             Self::Nth(weekday, place) => format!("{weekday}#{place}"),
@@ -95,6 +97,10 @@ impl Item {
             Self::BeforeLast(days) => date.day + days == date.length,
             Self::LastWorkday => {
                 date.works(date.day) && other_days().all(|day| day < date.day || !date.works(day))
+            }
+            Self::NearBeforeLast(days) => {
+                let wanted = date.length.saturating_sub(days);
+                wanted > 0 && Self::Near(wanted).matches(date, value, lowest)
             }
             Self::Near(wanted) => {
                 let nearest = (1..=date.length)
@@ -175,6 +181,7 @@ fn date_field() -> impl Strategy<Value = Vec<Item>> {
         3 => (0..31_u32).prop_map(Item::BeforeLast),
         1 => Just(Item::BeforeLast(0)),
         2 => Just(Item::LastWorkday),
+        2 => (1..=30u32).prop_map(Item::NearBeforeLast),
         4 => (1..=31_u32).prop_map(Item::Near),
         1 => range(1, 31),
         1 => one(1, 31),
@@ -268,6 +275,7 @@ fn each_counted_day_agrees_with_brute_force() {
         agrees(&case, &dates).unwrap();
     };
     check(vec![Item::LastWorkday], any());
+    check(vec![Item::NearBeforeLast(3), Item::NearBeforeLast(30)], any());
     for day in 1..=31 {
         check(vec![Item::Near(day)], any());
         check(vec![Item::BeforeLast(day - 1)], any());

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use cronstream_core::schedule::vectors::{Kind, Vector, Verdict};
+use cronstream_core::schedule::vectors::{Kind, VECTORS_TZDB, Vector, Verdict, release};
 
 const VECTORS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/debian-cron.tsv"));
@@ -19,7 +19,7 @@ fn judge(vectors: &str) -> (usize, BTreeMap<Kind, usize>) {
     for line in vectors.lines() {
         let Some(vector) = Vector::parse(line).unwrap() else { continue };
         count += 1;
-        match vector.judge().unwrap() {
+        match vector.judge(VECTORS_TZDB).unwrap() {
             Verdict::Agrees => {}
             Verdict::Documented(kind) => *documented.entry(kind).or_insert(0) += 1,
             Verdict::Disagrees { got, .. } => wrong.push(format!("{line}\n    ours: {got}")),
@@ -31,6 +31,7 @@ fn judge(vectors: &str) -> (usize, BTreeMap<Kind, usize>) {
 
 #[test]
 fn every_vector_agrees_or_differs_for_a_documented_reason() {
+    assert_eq!(VECTORS.lines().find_map(release), Some(VECTORS_TZDB));
     let (count, documented) = judge(VECTORS);
     println!("{count} vectors; documented: {documented:?}");
     assert!(count > 1_400);

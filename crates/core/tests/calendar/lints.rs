@@ -111,6 +111,15 @@ fn uneven_step_is_told() {
     check("H/7 * * * *", "uneven-step", 0, "after 4, not 7", "even steps");
 }
 
+/// B052: Sunday is both ends of the week; a step that leaves one value or two is no beat.
+#[test]
+fn step_is_uneven_by_what_it_does() {
+    check("0 0 13 * 0-7/1", "day-or-weekday", 9, "the day-of-month restricts nothing", "`*`");
+    check("0 0 * * 7/2", "step-over-span", 8, "`7/2` is 0 alone", "leave the step out");
+    check("59/5 3 * * *", "step-over-span", 0, "`59/5` is 59 alone", "leave the step out");
+    check("H/59 * * * *", "uneven-step", 0, "`H/59` is one value or two", "even steps");
+}
+
 /// B053
 #[test]
 fn step_over_the_span_is_told() {
@@ -125,9 +134,19 @@ fn step_over_the_span_is_told() {
 /// B055
 #[test]
 fn six_fields_that_look_like_five_are_told() {
-    check("0 3 * * * *", "seconds-first", 0, "this runs every hour at :03", "03:00 each day");
-    check("30 3 * * * *", "seconds-first", 0, "this runs every hour at :03:30", "03:30 each day");
-    check("30 2 * * 1 *", "seconds-first", 0, "every hour at :02:30 in January", "02:30");
+    let check = |expr: &str, message: &str, hint: &str| {
+        check(expr, "seconds-first", 0, message, &format!("drop the last field to run {hint}"));
+    };
+    check("0 3 * * * *", "this runs every hour at :03", "at 03:00 every day");
+    check("30 3 * * * *", "this runs every hour at :03:30", "at 03:30 every day");
+    check("30 2 * * 1 *", "every hour at :02:30 in January", "at 02:30 on Monday");
+    check("0 9 * * 1-5 *", "every hour at :09", "at 09:00 on Monday to Friday");
+    check("*/5 9 * * 1-5 *", "every 5 seconds", "every 5 minutes of hour 9 on Monday");
+    check("0 8-18/2 * * * *", "this runs", "at");
+    check_none(
+        &["0 */5 * * * *", "0 0/5 * * * *", "0 0 * * 1-5 *", "0 30 * * * *"],
+        Dialect::Crontab,
+    );
 }
 
 #[test]
@@ -155,13 +174,20 @@ fn days_that_some_months_lack_are_told() {
     check("0 0 29 2 *", "not-every-month", 4, "February but in leap years", "`L`");
     check("0 0 31 3,4 *", "not-every-month", 4, "not in April", "`L`");
     check("0 0 * * 5#5", "not-every-month", 8, "fifth", "`5L`");
+    check("0 0 * * 1,FRI#5", "not-every-month", 8, "fifth", "`FRIL`");
+    check("0 0 L-30W * *", "not-every-month", 4, short, "`LW`");
+    let quartz = lints("0 0 12 ? FEB 6#5", Dialect::Quartz);
+    assert!(quartz.len() == 1 && quartz[0].hint.contains("`6L`"), "{quartz:?}");
 }
 
 /// B050
 #[test]
 fn number_of_a_weekday_beside_a_question_mark_is_told() {
-    check("0 0 12 ? * 6L", "quartz-weekday", 11, "1 is Monday here", "dialect: quartz");
-    check("15 10 ? * 2-6", "quartz-weekday", 10, "1 is Monday here", "names");
+    let six = "6 is Saturday here, but Friday in Quartz";
+    check("0 0 12 ? * 6L", "quartz-weekday", 11, six, "dialect: quartz");
+    check("15 10 ? * 2-6", "quartz-weekday", 10, "2 is Tuesday here, but Monday", "names");
+    check("15 10 ? * 7", "quartz-weekday", 10, "7 is Sunday here, but Saturday", "names");
+    check_none(&["15 10 ? * 0"], Dialect::Crontab);
 }
 
 #[test]

@@ -155,8 +155,8 @@ fn a_clock_change_is_told_when_it_touches_the_job() {
         chosen,
         "2026",
         &[
-            "Europe/Berlin goes from 02:00 to 03:00 on 2026-03-29: each of 2 times from 02:00 to 02:20 does not exist and runs as long after the change, from 03:00 on",
-            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: each of 2 times from 02:00 to 02:20 comes twice and runs the second time only",
+            "Europe/Berlin goes from 02:00 to 03:00 on 2026-03-29: 2 times from 02:00 to 02:20 do not exist and run from 03:00 to 03:20",
+            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: 2 times from 02:00 to 02:20 come twice and run the second time only",
         ],
     );
     check_notes("0 12 * * *", "Europe/Berlin", none, "2026", &[]);
@@ -183,8 +183,8 @@ fn a_job_that_follows_elapsed_time_is_told_only_if_it_loses_or_gains() {
         none,
         "2026",
         &[
-            "Europe/Berlin goes from 02:00 to 03:00 on 2026-03-29: each of 60 times from 02:00 to 02:59 does not exist and does not run",
-            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: each of 60 times from 02:00 to 02:59 comes twice and runs both times",
+            "Europe/Berlin goes from 02:00 to 03:00 on 2026-03-29: 60 times from 02:00 to 02:59 do not exist and do not run",
+            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: 60 times from 02:00 to 02:59 come twice and run both times",
         ],
     );
     // Half an hour is not the hour of the job.
@@ -204,7 +204,7 @@ fn a_job_that_follows_elapsed_time_is_told_only_if_it_loses_or_gains() {
         first,
         "2026",
         &[
-            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: each of 4 times from 02:00 to 02:45 comes twice and runs the first time only",
+            "Europe/Berlin goes from 03:00 back to 02:00 on 2026-10-25: 4 times from 02:00 to 02:45 come twice and run the first time only",
         ],
     );
 }

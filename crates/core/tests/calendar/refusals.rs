@@ -73,11 +73,14 @@ fn wrong_number_of_fields_is_refused() {
 
 #[test]
 fn foreign_characters_are_refused() {
-    check("٣ * * * *", 0, "٣", "not allowed", "ASCII digits");
-    check("0 ３ * * *", 2, "３", "not allowed", "ASCII digits");
-    check("0\u{a0}3 * * *", 1, "\u{a0}", "not allowed", "blanks");
-    check("0 3 * * *\n", 9, "\n", "not allowed", "blanks");
-    check("0 3 * * *\0", 9, "\0", "not allowed", "blanks");
+    check("٣ * * * *", 0, "٣", "U+0663 is not allowed", "ASCII digits");
+    check("0 ３ * * *", 2, "３", "U+FF13 is not allowed", "ASCII digits");
+    check("0\u{a0}3 * * *", 1, "\u{a0}", "U+00A0 is not allowed", "plain blanks");
+    check("0 3 * * *\u{b}", 9, "\u{b}", "U+000B is not allowed", "plain blanks");
+    check("0 3 * * *\n", 9, "\n", "U+000A is not allowed", "line break");
+    check("0 3 * * *\r", 9, "\r", "U+000D is not allowed", "Windows");
+    check("\u{feff}0 3 * * *", 0, "\u{feff}", "U+FEFF is not allowed", "byte order mark");
+    check("0 3 * * *\0", 9, "\0", "U+0000 is not allowed", "blanks");
 }
 
 /// B057
@@ -116,6 +119,7 @@ fn nonsense_of_counted_days_is_refused() {
     check("0 0 * * 5#6", 10, "6", "not 1 to 5", "`5L` for the last");
     check("0 0 * * 5#0", 10, "0", "not 1 to 5", "`5L` for the last");
     check("0 0 * * 5#", 10, "", "not 1 to 5", "`5L` for the last");
+    check_quartz("0 0 12 ? * 6#6", 13, "6", "not 1 to 5", "`6L` for the last");
     check("0 0 * * #3", 8, "", "not a valid day-of-week", "0 to 7");
     check("0 0 * * 5#1-3", 10, "1-3", "not 1 to 5", "`5L` for the last");
     check("0 0 * * 5L#2", 8, "5L", "not a valid day-of-week", "0 to 7");
@@ -126,7 +130,8 @@ fn nonsense_of_counted_days_is_refused() {
     check("0 0 1-L * *", 6, "L", "not a valid day-of-month", "not in a range");
     check("0 0 L/2 * *", 4, "L/2", "not a valid day-of-month", "with a step");
     check("0 0 L-3-5 * *", 4, "L-3-5", "not a valid day-of-month", "not in a range");
-    check("0 0 L-3W * *", 4, "L-3W", "not a valid day-of-month", "`LW`");
+    check("0 0 LW-3 * *", 4, "LW-3", "not a valid day-of-month", "`L-3W`");
+    check("0 0 L-31W * *", 4, "L-31W", "before the last is out of range", "L-1 to L-30");
     check("0 0 LL * *", 4, "LL", "not a valid day-of-month", "stands alone");
     check("0 0 W * *", 4, "W", "not a valid day-of-month", "`15W`");
     check("0 0 10-15W * *", 4, "10-15W", "not a valid day-of-month", "one day");
@@ -184,9 +189,33 @@ fn zone_without_a_name_or_a_second_one_is_refused() {
     check_job(" CRON_TZ=\t0 3 * * *", 1, "CRON_TZ=", "zone without a name", "TZ=Europe/Berlin");
     check_job("TZ=UTC", 6, "", "empty expression", "five fields");
     check_job("TZ=UTC CRON_TZ=UTC * * * * *", 7, "CRON_TZ=UTC", "second zone", "one `TZ=`");
-    check_job("tz=UTC 0 3 * * *", 0, "tz=UTC", "not a valid second", "in capitals");
+    check_job("tz=UTC 0 3 * * *", 0, "tz=UTC", "not a zone prefix", "in capitals");
+    check_job("tz=Europe/Berlin 0 3 * * *", 0, "tz=Europe/Berlin", "not a zone prefix", "`TZ=");
+    let (berlin, behind) = ("Europe/Berlin", "zone behind the fields");
+    check_job("0 3 * * * Europe/Berlin", 10, berlin, behind, "`TZ=Europe/Berlin …`");
+    check_job("0 3 * * * TZ=UTC", 10, "TZ=UTC", behind, "`TZ=UTC …`");
     check("TZ=Europe/Berlin 0 3 * * *", 3, "Europe/Berlin", "zone inside", "beside");
     check("CRON_TZ=UTC 0 3 * * *", 8, "UTC", "zone inside", "beside");
+}
+
+/// B027: a zone that is refused is marked where it stands.
+#[test]
+fn unknown_zone_of_a_prefix_is_refused_at_its_byte() {
+    check_job("TZ=Local 0 3 * * *", 3, "Local", "unknown time zone", "the host's zone");
+    check_job(" CRON_TZ=EST @daily", 9, "EST", "unknown time zone", "old abbreviation");
+    check_job("TZ== 0 3 * * *", 3, "=", "unknown time zone", "IANA name");
+    check_quartz("TZ=Europe/Berln 0 0 3 * * ?", 3, "Europe/Berln", "unknown", "`Europe/Berlin`");
+}
+
+/// B055
+#[test]
+fn six_fields_that_begin_with_the_minute_are_refused_with_the_reason() {
+    let hint = "of six fields the first is the second";
+    check("0 22 * * MON-FRI *", 9, "MON-FRI", "weekday in the place of the month", hint);
+    check("15 10 * * ? *", 10, "?", "`?` in the month", hint);
+    check("15 10 ? * MON-FRI *", 10, "MON-FRI", "weekday in the place of the month", hint);
+    check("15 10 ? * 6L *", 6, "?", "`?` in the hour", hint);
+    check_quartz("15 10 * * ? *", 10, "?", "`?` in the month", hint);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What a definition may say, and what it is told.
 
 use cronstream_core::calendar::Calendars;
-use cronstream_core::definition::{check as checked, past, unknown_calendars, warnings};
+use cronstream_core::definition::{
+    check as checked, coded_warnings, past, unknown_calendars, warnings,
+};
 use cronstream_schemas::definition::{Draft, Schedule};
 use cronstream_schemas::fault::Fault;
 
@@ -42,12 +44,29 @@ fn a_zone_before_the_expression_becomes_the_jobs() {
 }
 
 #[test]
-fn a_link_of_a_zone_is_kept_as_it_was_written() {
+fn a_link_of_a_zone_is_kept_by_its_canonical_name() {
     let definition = define(
         r#""schedule":{"cron":"0 1 * * *"},"time_zone":"US/Eastern""#,
         &Calendars::default(),
     );
-    assert_eq!(definition.time_zone, "US/Eastern");
+    assert_eq!(definition.time_zone, "America/New_York");
+    let definition =
+        define(r#""schedule":{"cron":"TZ=Asia/Calcutta 0 1 * * *"}"#, &Calendars::default());
+    assert_eq!(definition.time_zone, "Asia/Kolkata");
+    let definition = define(
+        r#""schedule":{"cron":"TZ=US/Eastern 0 1 * * *"},"time_zone":"America/New_York""#,
+        &Calendars::default(),
+    );
+    assert_eq!(definition.time_zone, "America/New_York");
+}
+
+#[test]
+fn a_schedule_whose_one_slot_is_the_first_instant_is_no_schedule_without_slots() {
+    let definition = define(r#""schedule":{"cron":"0 0 0 1 1 * 1970"}"#, &Calendars::default());
+    let told = warnings(&definition, &job(), at("2026-06-01T00:00:00Z"));
+    assert_eq!(told[0].problem, "is never due again");
+    let coded = coded_warnings(&definition, &job(), at("2026-06-01T00:00:00Z"));
+    assert_eq!(coded[0].code, "never-due");
 }
 
 #[test]
@@ -74,7 +93,10 @@ fn zones_that_contradict_each_other_are_refused() {
             r#""schedule":{"cron":["0 1 * * *","TZ=Asia/Tokyo 0 1 * * *"]}"#,
             &[("$.schedule.cron[0]", "names no zone")],
         ),
-        (r#""schedule":{"cron":"TZ=Local 0 1 * * *"}"#, &[("$.time_zone", "unknown time zone")]),
+        (
+            r#""schedule":{"cron":"TZ=Local 0 1 * * *"}"#,
+            &[("$.schedule.cron", "unknown time zone")],
+        ),
     ] {
         check_refused(fields, paths);
     }

@@ -145,7 +145,7 @@ fn normalise(
 fn count(days: &mut Days, day: Counted) {
     match day {
         Counted::FromEnd(before) => days.from_end |= 1 << before,
-        Counted::LastWorkday => days.near |= Days::LAST_WORKDAY,
+        Counted::NearEnd(before) => days.near_end |= 1 << before,
         Counted::Near(day) => days.near |= 1 << (day - 1),
         Counted::LastOf(weekday) => days.last |= 1 << weekday,
         Counted::Nth { weekday, place } => days.nth[place as usize - 1] |= 1 << weekday,

@@ -27,8 +27,8 @@ pub(super) enum Item {
 pub(super) enum Counted {
     /// `L`, `L-3`: so many days before the last of the month.
     FromEnd(u32),
-    /// `LW`: the last of Monday to Friday in the month.
-    LastWorkday,
+    /// `LW`, `L-3W`: the day of Monday to Friday nearest to the one so many days before the last.
+    NearEnd(u32),
     /// `15W`: the day of Monday to Friday nearest to the day, in its month.
     Near(u32),
     /// `5L`: the last such weekday of the month; 0 is Sunday.
@@ -103,24 +103,29 @@ fn read_hash(unit: &Unit, item: Piece<'_>) -> Result<Item, ParseError> {
     Ok(Item::Hash { low, high, step })
 }
 
-/// `L`, `L-3`, `LW`, `15W`.
+/// `L`, `L-3`, `LW`, `L-3W`, `15W`.
 fn read_date(unit: &Unit, item: Piece<'_>) -> Result<Option<Counted>, ParseError> {
     if item.text.starts_with(['L', 'l']) {
-        let rest = item.skip(1);
-        return match rest.text {
-            "" => Ok(Some(Counted::FromEnd(0))),
-            "W" | "w" => Ok(Some(Counted::LastWorkday)),
-            _ => match rest.text.strip_prefix('-').and_then(read_number) {
-                Some(before @ 1..=30) => Ok(Some(Counted::FromEnd(before))),
-                Some(_) => Err(item.refuse(
+        let rest = item.skip(1).text;
+        let (rest, near) = match rest.strip_suffix(['W', 'w']) {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let before = match (rest, rest.strip_prefix('-').and_then(read_number)) {
+            ("", _) => 0,
+            (_, Some(before @ 1..=30)) => before,
+            (_, Some(_)) => {
+                return Err(item.refuse(
                     "day before the last is out of range",
                     "use L-1 to L-30; `L` is the last day",
-                )),
-                None => {
-                    Err(item.refuse("not a valid day-of-month", hint_for_value(unit, item.text)))
-                }
-            },
+                ));
+            }
+            (_, None) => {
+                let hint = hint_for_value(unit, item.text);
+                return Err(item.refuse("not a valid day-of-month", hint));
+            }
         };
+        return Ok(Some(if near { Counted::NearEnd(before) } else { Counted::FromEnd(before) }));
     }
     if item.text.ends_with(['W', 'w']) {
         let day = item.without_last();
@@ -142,7 +147,10 @@ fn read_weekday(unit: &Unit, item: Piece<'_>) -> Result<Option<Counted>, ParseEr
             Some(place @ 1..=5) => Ok(Some(Counted::Nth { weekday, place })),
             Some(_) | None => Err(place.refuse(
                 "place of the weekday in its month is not 1 to 5",
-                "write `5#1` to `5#5` for the first to the fifth, `5L` for the last",
+                format!(
+                    "write `{0}#1` to `{0}#5` for the first to the fifth, `{0}L` for the last",
+                    day.text
+                ),
             )),
         };
     }
@@ -176,6 +184,8 @@ fn read_run(unit: &Unit, item: Piece<'_>) -> Result<Run, ParseError> {
         (unit.first, unit.highest())
     } else if let Some((low, high)) = base.split_once('-') {
         (read_value(unit, low)?, read_value(unit, high)?)
+    } else if base.text.is_empty() && step.is_some() && unit.bare_step {
+        (unit.first, unit.highest())
     } else if base.text.is_empty() && step.is_some() {
         let hint = format!("write `*{}`", item.text);
         return Err(item.refuse(format!("{} step without a start", unit.name), hint));
@@ -253,9 +263,9 @@ fn hint_for_value(unit: &Unit, text: &str) -> String {
     }
     let has = |letters: &[char]| text.contains(letters);
     match unit.kind {
-        Kind::Dates if has(&['#']) => "`#` belongs to the day-of-week, as `5#3`".into(),
+        Kind::Dates if has(&['#']) => "`#` belongs to the day-of-week, as `FRI#3`".into(),
         Kind::Dates if has(&['L', 'l']) => {
-            "`L` stands alone or as `L-3` or `LW`, not in a range or with a step".into()
+            "`L` stands alone or as `L-3`, `LW` or `L-3W`, not in a range or with a step".into()
         }
         Kind::Dates if has(&['W', 'w']) => {
             "`W` follows one day, as `15W`, not in a range or with a step".into()
@@ -264,7 +274,7 @@ fn hint_for_value(unit: &Unit, text: &str) -> String {
             "`W` belongs to the day-of-month, as `15W`".into()
         }
         Kind::Weekdays(_) if text.starts_with(['L', 'l']) || has(&['#']) => {
-            "`L` and `#` follow one weekday, as `5L` and `5#3`".into()
+            "`L` and `#` follow one weekday, as `FRIL` and `FRI#3`".into()
         }
         Kind::Weekdays(Dialect::Quartz) if text.starts_with('+') => {
             "Quartz has no `+`; it belongs to `dialect: crontab`".into()

@@ -6,8 +6,9 @@ use cronstream_schemas::definition::Dialect;
 
 use super::{
     super::{
-        fields::{Cron, DayRule, Days},
-        words::MONTHS,
+        days::low_bits,
+        fields::{Cron, DayRule},
+        words::{MONTHS, WEEKDAYS},
     },
     item::{Item, Run, read_item},
     piece::Piece,
@@ -67,21 +68,23 @@ impl Linter<'_> {
             let hint = "write `0` as the first field for one run a minute";
             return self.push("every-second", seconds, message, hint.into());
         }
-        let number = |piece: Piece<'_>| piece.text.parse::<u32>().ok();
-        let (Some(second), Some(minute)) = (number(seconds), number(minutes)) else { return };
         let stray = self.dialect == Dialect::Crontab
             && self.fields.written == 6
             && weekdays.text == "*"
             && hours.text == "*";
+        let could_be_hours = !self.fields.starred(MINUTE) && self.cron.minutes >> 24 == 0;
         // `0 0 * * * *` is how most would write every hour.
-        if stray && minute < 24 && (second, minute) != (0, 0) {
-            let message = format!(
-                "of six fields the first is the second: this runs {}",
-                self.cron.describe()
-            );
-            let hint = format!("for {minute:02}:{second:02} each day drop the last field");
-            self.push("seconds-first", seconds, message, hint);
+        if !stray || !could_be_hours || (seconds.text, minutes.text) == ("0", "0") {
+            return;
         }
+        let words = self.cron.describe();
+        let message = format!("of six fields the first is the second: this runs {words}");
+        let five = self.fields.pieces[SECOND..WEEKDAY].iter().map(|piece| piece.text);
+        let hint = match Cron::parse(&five.collect::<Vec<_>>().join(" ")) {
+            Ok(five) => format!("drop the last field to run {}", five.describe()),
+            Err(_) => "drop the last field if the first is to be the minute".into(),
+        };
+        self.push("seconds-first", seconds, message, hint);
     }
 
     /// Every minute of one hour.
@@ -109,26 +112,32 @@ impl Linter<'_> {
                 let value =
                     if hashed { "one value".into() } else { format!("{} alone", run.first) };
                 let message = format!("step over the span: `{}` is {value}", item.text);
-                let hint = format!("write a step below {}", run.last - run.first + 1);
+                let hint = match run.last - run.first + 1 {
+                    1 => "leave the step out".into(),
+                    span => format!("write a step below {span}"),
+                };
                 self.push("step-over-span", item, message, hint);
             } else {
-                self.uneven(unit, item, run);
+                self.uneven(unit, item, (run, hashed));
             }
         }
     }
 
     /// Steps that go to the end of the field and do not meet its start in their own measure.
-    fn uneven(&mut self, unit: &Unit, item: Piece<'_>, run: Run) {
+    fn uneven(&mut self, unit: &Unit, item: Piece<'_>, (run, hashed): (Run, bool)) {
         let whole = (unit.highest()..=unit.last).contains(&run.last);
         let reached = run.reached();
         let rest = run.first + unit.cycle - reached;
-        if !whole || rest >= run.step {
+        // `0-7` comes back to the Sunday that it began with.
+        if !whole || rest == 0 || rest >= run.step {
             return;
         }
-        let message = format!(
-            "uneven step: in `{}` {} follows {reached} after {rest}, not {}",
-            item.text, run.first, run.step
-        );
+        let (text, first, step) = (item.text, run.first, run.step);
+        let message = if hashed && step > unit.cycle / 2 {
+            format!("uneven step: `{text}` is one value or two, by the name of the job")
+        } else {
+            format!("uneven step: in `{text}` {first} follows {reached} after {rest}, not {step}")
+        };
         let hint = if unit.kind == Kind::Dates {
             "a step starts anew each month; for even intervals use `every`".into()
         } else {
@@ -184,14 +193,18 @@ impl Linter<'_> {
     /// Numbers of weekdays beside a `?`, as Quartz counts them.
     fn weekday_numbers(&mut self) {
         let weekdays = self.fields.pieces[WEEKDAY];
-        let digits = |item: Piece<'_>| item.text.starts_with(|first: char| first.is_ascii_digit());
-        if self.dialect == Dialect::Crontab
-            && self.fields.pieces[DATE].text == "?"
-            && weekdays.split(&[',']).any(digits)
-        {
-            let message = "1 is Monday here, but Sunday in Quartz, where the `?` comes from";
+        if self.dialect != Dialect::Crontab || self.fields.pieces[DATE].text != "?" {
+            return;
+        }
+        let number = |item: Piece<'_>| item.text.chars().next()?.to_digit(10);
+        // 0 is no weekday there.
+        let numbers = weekdays.split(&[',']).filter_map(number);
+        if let Some(number) = numbers.into_iter().find(|number| (1..=7).contains(number)) {
+            let (here, there) = (WEEKDAYS[number as usize % 7], WEEKDAYS[number as usize - 1]);
+            let message =
+                format!("{number} is {here} here, but {there} in Quartz, where the `?` comes from");
             let hint = "write names, as `FRI`, or set `dialect: quartz`";
-            self.push("quartz-weekday", weekdays, message.into(), hint.into());
+            self.push("quartz-weekday", weekdays, message, hint.into());
         }
     }
 
@@ -201,14 +214,14 @@ impl Linter<'_> {
         let (dates, days) = (self.fields.pieces[DATE], &self.cron.days);
         if days.nth[4] != 0 {
             let message = "not every month has a fifth weekday of a kind: the others are skipped";
-            let hint = "`5L` is the last Friday, be it the fourth or the fifth";
-            self.push("not-every-month", self.fields.pieces[WEEKDAY], message.into(), hint.into());
+            let weekdays = self.fields.pieces[WEEKDAY];
+            let day = weekdays.split(&[',']).find_map(|item| item.text.strip_suffix("#5"));
+            let last = day.unwrap_or("FRI");
+            let hint = format!("`{last}L` is the last of the month, be it the fourth or the fifth");
+            self.push("not-every-month", weekdays, message.into(), hint);
         }
-        let near = days.near & !Days::LAST_WORKDAY;
-        let places = [days.dates, near, days.from_end];
-        let has_day = |length: u32| {
-            days.near != near || places.iter().any(|mask| mask & ((1 << length) - 1) != 0)
-        };
+        let places = [days.dates, days.near, days.from_end, days.near_end];
+        let has_day = |length| places.iter().any(|mask| u64::from(*mask) & low_bits(length) != 0);
         let without: Vec<_> = MONTHS
             .iter()
             .zip(LENGTHS)

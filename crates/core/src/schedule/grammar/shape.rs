@@ -6,7 +6,7 @@
 use cronstream_schemas::definition::Dialect;
 
 use super::{
-    super::error::ParseError,
+    super::{error::ParseError, zone::Zone},
     piece::Piece,
     unit::{DATE, Unit, WEEKDAY, units},
 };
@@ -29,9 +29,9 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Whether the field begins with a star, or with `?`, which is the same.
+    /// Whether the field begins with a star, or with what is the same: `?`, the `/5` of Quartz.
     pub(super) fn starred(&self, index: usize) -> bool {
-        self.pieces[index].text.starts_with(['*', '?'])
+        self.pieces[index].text.starts_with(['*', '?', '/'])
     }
 }
 
@@ -40,8 +40,16 @@ pub(super) fn lift_zone(expr: &str) -> Result<(Option<Piece<'_>>, Piece<'_>), Pa
     check_characters(expr)?;
     let whole = Piece { position: 0, text: expr };
     let text = whole.trim(BLANKS);
-    let Some(length) = zone_prefix(text.text) else { return Ok((None, text)) };
     let prefix = first_word(text);
+    let Some(length) = zone_prefix(text.text) else {
+        return match prefix.text.contains('=') {
+            true => Err(prefix.refuse(
+                "not a zone prefix",
+                "write it in capitals, as `TZ=Europe/Berlin 0 3 * * *`",
+            )),
+            false => Ok((None, text)),
+        };
+    };
     let zone = prefix.skip(length);
     if zone.text.is_empty() {
         return Err(
@@ -75,10 +83,15 @@ fn check_characters(expr: &str) -> Result<(), ParseError> {
         None => Ok(()),
         Some((position, char)) => {
             let text = &expr[position..position + char.len_utf8()];
-            Err(Piece { position, text }.refuse(
-                "character that is not allowed",
-                "write ASCII digits, names, `* ? , - / # +`, and blanks between the fields",
-            ))
+            let hint = match char {
+                '\r' => "lines from Windows end with it: leave it out",
+                '\n' => "an expression is one line: leave the line break out",
+                '\u{feff}' => "editors put this byte order mark before a text: leave it out",
+                other if other.is_whitespace() => "write plain blanks between the fields",
+                _ => "write ASCII digits, names, `* ? , - / # +`, and blanks between the fields",
+            };
+            let message = format!("character U+{:04X} is not allowed", u32::from(char));
+            Err(Piece { position, text }.refuse(message, hint))
         }
     }
 }
@@ -93,6 +106,9 @@ pub(super) fn split_fields(text: Piece<'_>, dialect: Dialect) -> Result<Fields<'
         found[count] = piece;
         count += 1;
     }
+    if let Some(last) = found[..count].last() {
+        check_zone_behind(*last)?;
+    }
     let [a, b, c, d, e, f, g, _] = found;
     let (zero, star) = (Piece { text: "0", ..a }, Piece { text: "*", ..a });
     let pieces = match (count, dialect) {
@@ -101,9 +117,8 @@ pub(super) fn split_fields(text: Piece<'_>, dialect: Dialect) -> Result<Fields<'
         (7, Dialect::Crontab | Dialect::Quartz) => [a, b, c, d, e, f, g],
         _ => return Err(wrong_count(text, &found[..count], dialect)),
     };
-    if count == 6 && is_year(f) {
-        let hint = "a year is the seventh field, with seconds first: `0 0 3 1 1 * 2027`";
-        return Err(f.refuse("year in the place of the day-of-week", hint));
+    if count == 6 {
+        check_seconds_first(c, e, f)?;
     }
     let units = units(dialect);
     let mut fields = Fields { pieces, units, written: count, plus: false };
@@ -115,6 +130,41 @@ pub(super) fn split_fields(text: Piece<'_>, dialect: Dialect) -> Result<Fields<'
         check_question_mark(unit, *piece)?;
     }
     Ok(fields)
+}
+
+/// Refuses a zone where the last field is wanted.
+fn check_zone_behind(last: Piece<'_>) -> Result<(), ParseError> {
+    let name = last.text.rsplit('=').next().unwrap_or_default();
+    match Zone::find(name) {
+        Some(_) => {
+            Err(last.refuse("zone behind the fields", format!("begin with it: `TZ={name} …`")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses six fields of which the last is a year or a star too many, so that the first was meant
+/// to be the minute.
+fn check_seconds_first(
+    hour: Piece<'_>,
+    month: Piece<'_>,
+    weekday: Piece<'_>,
+) -> Result<(), ParseError> {
+    if is_year(weekday) {
+        let hint = "a year is the seventh field, with seconds first: `0 0 3 1 1 * 2027`";
+        return Err(weekday.refuse("year in the place of the day-of-week", hint));
+    }
+    const HINT: &str = "of six fields the first is the second; write `0` before them if it is the \
+                        minute, or drop the last";
+    let names = units(Dialect::Crontab)[WEEKDAY].names;
+    let start = month.text.trim_start_matches('+').get(..3).unwrap_or_default();
+    if names.iter().any(|name| name.eq_ignore_ascii_case(start)) {
+        return Err(month.refuse("weekday in the place of the month", HINT));
+    }
+    match [(hour, "hour"), (month, "month")].into_iter().find(|(field, _)| field.text == "?") {
+        Some((field, name)) => Err(field.refuse(format!("`?` in the {name}"), HINT)),
+        None => Ok(()),
+    }
 }
 
 /// Whether a field begins with a number of four digits.

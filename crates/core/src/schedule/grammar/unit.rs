@@ -21,6 +21,8 @@ pub(super) struct Unit {
     pub(super) kind: Kind,
     /// The highest value that a bare `H` may stand for.
     pub(super) hash_last: u32,
+    /// Whether `/5` is `*/5`.
+    pub(super) bare_step: bool,
 }
 
 /// What sets a field apart from the others.
@@ -65,6 +67,7 @@ const PLAIN: Unit = Unit {
     shift: 0,
     kind: Kind::Plain,
     hash_last: 59,
+    bare_step: false,
 };
 
 const SECONDS: Unit = PLAIN;
@@ -122,7 +125,15 @@ pub(super) const YEAR: usize = 6;
 /// The fields in order, seconds first and the year last.
 pub(super) fn units(dialect: Dialect) -> &'static [Unit; 7] {
     static CRONTAB: [Unit; 7] = [SECONDS, MINUTES, HOURS, DATES, MONTHS, WEEKDAYS, YEARS];
-    static QUARTZ: [Unit; 7] = [SECONDS, MINUTES, HOURS, DATES, MONTHS, QUARTZ_WEEKDAYS, YEARS];
+    static QUARTZ: [Unit; 7] = [
+        Unit { bare_step: true, ..SECONDS },
+        Unit { bare_step: true, ..MINUTES },
+        Unit { bare_step: true, ..HOURS },
+        Unit { bare_step: true, ..DATES },
+        Unit { bare_step: true, ..MONTHS },
+        Unit { bare_step: true, ..QUARTZ_WEEKDAYS },
+        Unit { bare_step: true, ..YEARS },
+    ];
     match dialect {
         Dialect::Crontab => &CRONTAB,
         Dialect::Quartz => &QUARTZ,
