@@ -63,18 +63,9 @@ pub(crate) fn crons(job: &JobId, definition: &JobDefinition) -> Vec<(Cron, Strin
     compiled.collect()
 }
 
-/// The days on which the slots of an expression count; none for all of them.
-pub(crate) fn days(
-    cron: &Cron,
-    definition: &JobDefinition,
-    calendars: &Calendars,
-) -> Option<Arc<DaySet>> {
-    let used = definition.calendars.as_ref()?;
-    let working = calendars.working(used).ok()?;
-    match used.shift {
-        None => Some(working),
-        Some(shift) => Some(Arc::new(DaySet::from_cron(cron).shifted(&working, shift))),
-    }
+/// The days on which the slots of a definition count; none for all of them.
+pub(crate) fn days(definition: &JobDefinition, calendars: &Calendars) -> Option<Arc<DaySet>> {
+    calendars.working(definition.calendars.as_ref()?).ok()
 }
 
 /// The clock changes from one instant through another that do something to the slots of a definition.
@@ -92,8 +83,8 @@ pub(crate) fn of(
         let Ok(zone) = Zone::get(&zone) else { continue };
         // Moved days are not days of the expression: its own say what the clock does.
         let shifts = definition.calendars.as_ref().is_some_and(|used| used.shift.is_some());
-        let days = if shifts { None } else { days(&cron, definition, calendars) };
-        let slots = Slots { cron: &cron, zone, rules, days: days.as_deref() };
+        let days = if shifts { None } else { days(definition, calendars) };
+        let slots = Slots { cron: &cron, zone, rules, days: days.as_deref(), shift: None };
         let told = clock_change_notes(&slots, from, through).into_iter().map(|note| ClockChange {
             at: Timestamp::from_millis(note.at_ms),
             kind: match note.kind {

@@ -334,8 +334,8 @@ mod tests {
         let (skipped, shifted) = (at("2027-01-02T09:00:00Z"), at("2027-01-03T09:00:00Z"));
         let to = at("2027-01-03T12:00:00Z");
         let asked = [
-            Override { slot: skipped, to: None, command: 1 },
-            Override { slot: shifted, to: Some(to), command: 2 },
+            Override { slot: skipped, to: None, command: 1, done: None },
+            Override { slot: shifted, to: Some(to), command: 2, done: None },
         ];
         let span = (at("2027-01-02T00:00:00Z"), at("2027-01-05T00:00:00Z"));
         let moments = daily.ahead(span, 10, &asked);

@@ -210,8 +210,9 @@ fn changes(
     let mut more = false;
     for (cron, name) in crons(&state.job, definition) {
         let (was, is) = (Zone::at_version(&name, version)?, Zone::get(&name)?);
-        let days = days(&cron, definition, known);
-        let slots = |zone| Slots { cron: &cron, zone, rules, days: days.as_deref() };
+        let days = days(definition, known);
+        let shift = definition.calendars.as_ref().and_then(|used| used.shift);
+        let slots = |zone| Slots { cron: &cron, zone, rules, days: days.as_deref(), shift };
         let last = to.as_millis() - 1;
         let told = differences(&slots(was), &slots(is), from.as_millis(), last, TOLD_MAX);
         more |= told.through_ms < last;

@@ -206,11 +206,7 @@ impl Desk {
         let bus = self.bus.clone();
         self.spawn(async move {
             let history = history::read(&bus, &read).await;
-            if let Err(error) = &history {
-                tracing::warn!(job = %read.job, command = read.command, %error, "history not read");
-                tokio::time::sleep(APPEND_PAUSE).await;
-            }
-            Answer::History { partition, command: read.command, history: history.ok() }
+            Answer::History { partition, command: read.command, history }
         });
     }
 

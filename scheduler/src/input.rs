@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cronstream_bus::{FollowEvent, LeaseAnswer, LeaseEvent, StoredMessage, StreamState};
+use cronstream_core::backfill::Unread;
 use cronstream_core::turn::RunAppend;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::{Instance, Partition};
@@ -48,8 +49,8 @@ pub(crate) enum Answer {
     Appended { partition: Partition, append: Box<RunAppend>, last: Option<Box<StoredMessage>> },
     /// A dead letter; `false` when it must be written again.
     Dead { partition: Partition, seq: u64, written: bool },
-    /// The history that a command waits for; `None` when it must be read again.
-    History { partition: Partition, command: u64, history: Option<Vec<JobState>> },
+    /// The history that a command waits for, or why there is none.
+    History { partition: Partition, command: u64, history: Result<Vec<JobState>, Unread> },
     /// A reading of the broker's clock.
     Clock { broker: Timestamp, sent: Duration, received: Duration },
     /// A stream that is followed from another place now; `None` when it must be tried again.

@@ -19,6 +19,8 @@ use crate::name::JobId;
 pub const CALENDAR_MAX_BYTES: usize = 128 * 1024;
 /// The most rules of a calendar.
 pub const RULES_MAX: usize = 2_000;
+/// The most rules of a calendar that name another one.
+pub const PARTS_MAX: usize = 64;
 /// How deep calendars may be built of each other.
 pub const DEPTH_MAX: usize = 8;
 /// The first and the last year of a date.
@@ -298,6 +300,11 @@ impl CalendarDefinition {
             let expected = format!("at most {RULES_MAX}; build it of several");
             faults.push(Fault::new("$", "", format!("{rules} rules"), expected));
         }
+        let parts = calendar.parts().count();
+        if parts > PARTS_MAX {
+            let expected = format!("at most {PARTS_MAX}; put some of them together in one first");
+            faults.push(Fault::new("$", "", format!("{parts} calendars in one"), expected));
+        }
         if faults.is_empty() && rules == 0 && calendar.include.is_none() {
             let expected =
                 "`include` or `exclude`, lists of rules such as {\"date\": \"2027-12-24\"}";
@@ -420,5 +427,11 @@ mod tests {
             CalendarDefinition::decode(many.as_bytes()).unwrap_err()[0].problem,
             "2001 rules"
         );
+        let parts = |many| {
+            let parts = vec![r#"{"calendar":"a/b"}"#; many].join(",");
+            CalendarDefinition::decode(format!(r#"{{"exclude":[{parts}]}}"#).as_bytes())
+        };
+        assert!(parts(PARTS_MAX).is_ok());
+        assert_eq!(parts(PARTS_MAX + 1).unwrap_err()[0].problem, "65 calendars in one");
     }
 }

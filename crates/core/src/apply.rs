@@ -22,7 +22,6 @@ use cronstream_schemas::verdict::{Outcome, Verdict};
 
 use crate::definition;
 use crate::draft::{Draft, Order, Progress};
-use crate::misfire;
 use crate::overrides;
 use crate::partition::PendingCommand;
 use crate::plan::Plan;
@@ -130,9 +129,8 @@ impl Draft<'_> {
     fn skip_undecided(&mut self, id: &JobId, through: Timestamp, reason: SkipReason) {
         let Some(job) = self.job(id) else { return };
         let state = Arc::clone(&job.state);
-        let undecided = job.undecided(self.passed(id));
-        let range = undecided.and_then(|(plan, after)| misfire::range(&plan, after, through));
-        if let Some(range) = range {
+        let Some((plan, after)) = job.undecided(self.passed(id)) else { return };
+        for (_, range) in overrides::ranges(&state.overrides, &plan, after, through) {
             self.skip(&state, reason, range);
         }
     }
@@ -166,8 +164,16 @@ impl Draft<'_> {
         if self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        self.hold_undecided(job, command.at);
-        let effective_after = self.last_decided(job).max(command.at);
+        if self.hold_undecided(job, command.at) == Progress::Full
+            || !self.has_room(ROOM.0 + self.room_to_skip(job), ROOM.1)
+        {
+            return Progress::Full;
+        }
+        // A new life owes nothing of a former one, and nothing of it is decided.
+        let effective_after = match current {
+            Some(_) => self.decided_regularly(job, command.at),
+            None => command.at,
+        };
         let anchor = anchor(&definition, command, current.as_deref());
         let plan = Plan::compile(&definition, job, anchor, &self.base.calendars).ok();
         let before = current.as_ref().map_or(&[][..], |state| &state.overrides);
@@ -180,7 +186,7 @@ impl Draft<'_> {
             anchor,
             effective_after,
             paused: current.as_ref().and_then(|state| state.paused),
-            overrides: overrides::kept(before, plan.as_ref(), effective_after),
+            overrides: overrides::kept(before, plan.as_ref(), effective_after, command.at),
             tzdb: Some(Zone::tzdb_version().to_owned()),
             definition: Some(definition),
             command: command.seq,
@@ -334,7 +340,10 @@ impl Draft<'_> {
         paused: Option<Timestamp>,
     ) -> JobState {
         let decided = self.last_decided(&state.job);
-        let stays = |it: &&Override| definition.is_some() && it.slot > decided;
+        let stays = |it: &&Override| {
+            let after = if it.is_done() { decided.min(command.at) } else { decided };
+            definition.is_some() && it.slot > after
+        };
         JobState {
             overrides: state.overrides.iter().filter(stays).copied().collect(),
             definition,

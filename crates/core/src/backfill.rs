@@ -82,6 +82,38 @@ impl Collector {
     }
 }
 
+/// The revisions of a job as a [`Collector`] leaves them, or why they are not told.
+pub type History = Result<Vec<JobState>, Unread>;
+
+/// Why a job's history is not told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// More messages than a leader reads lie before what is asked for.
+    TooLong,
+    /// The log does not answer.
+    NoAnswer,
+}
+
+impl Unread {
+    /// What the sender may do about it.
+    fn fault(self, current: &JobState, from: Timestamp) -> Fault {
+        let begin = current.effective_after;
+        match self {
+            Self::TooLong => {
+                let problem = "too many revisions lie about it to be read";
+                let expected =
+                    format!("another begin; after {begin}, say, when the revision in force began");
+                Fault::new("$.from", &from.to_string(), problem, expected)
+            }
+            Self::NoAnswer => {
+                let problem = "the job's history could not be read in time";
+                let expected = format!("the same command again, or a begin after {begin}");
+                Fault::new("$subject", &current.job.to_string(), problem, expected)
+            }
+        }
+    }
+}
+
 /// The slots from `from` through `to` of the life that `current` belongs to, by revision, oldest first. `history`
 /// has its revisions as a [`Collector`] leaves them.
 ///
@@ -179,17 +211,18 @@ fn within_bounds(
 }
 
 impl Partition {
-    /// Takes the history that a turn has asked for; none where it could not be read and must be asked for again.
-    pub fn history_read(&mut self, command: u64, history: Option<Vec<JobState>>) {
+    /// Takes the history that a turn has asked for, or why there is none.
+    pub fn history_read(&mut self, command: u64, history: History) {
         if self.history.as_ref().is_some_and(|(asked, _)| *asked == command) {
-            self.history = history.map(|history| (command, Some(history)));
+            self.history = Some((command, Some(history)));
         }
     }
 
     /// The history that was read for a command.
-    pub(crate) fn history_of(&self, command: u64) -> Option<&[JobState]> {
+    pub(crate) fn history_of(&self, command: u64) -> Option<Result<&[JobState], Unread>> {
         let (asked, history) = self.history.as_ref()?;
-        history.as_deref().filter(|_| *asked == command)
+        let history = history.as_ref().filter(|_| *asked == command)?;
+        Some(history.as_deref().map_err(|unread| *unread))
     }
 
     /// Notes what a turn asks for; whether it was not asked for before.
@@ -223,12 +256,21 @@ impl Draft<'_> {
         if state.paused.is_none() && self.decide_before(command, job) == Progress::Full {
             return Progress::Full;
         }
-        let Some(history) = self.base.history_of(command.seq) else {
-            let (command, job) = (command.seq, job.clone());
-            self.plans.history = Some(HistoryRead { command, job, from, to });
+        let history = if state.effective_after < from {
+            // All of it is the slots of the revision in force.
+            Some(Ok(&[][..]))
+        } else {
+            self.base.history_of(command.seq)
+        };
+        let Some(history) = history else {
+            let (command, job, incarnation) = (command.seq, job.clone(), state.incarnation);
+            self.plans.history = Some(HistoryRead { command, job, incarnation, from, to });
             return Progress::Full;
         };
-        match segments(history, &state, &self.base.calendars, (from, to)) {
+        let found = history
+            .map_err(|unread| unread.fault(&state, from))
+            .and_then(|history| segments(history, &state, &self.base.calendars, (from, to)));
+        match found {
             Ok(segments) => self.hold_backfill(command, job, &segments),
             Err(fault) => self.reject(command, address, vec![fault], None),
         }

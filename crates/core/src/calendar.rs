@@ -24,6 +24,9 @@ mod rules;
 /// The most calendars of an installation.
 pub const CALENDARS_KNOWN_MAX: usize = 10_000;
 
+/// From how many uses on those that no plan has are looked for.
+const USES_MIN: usize = 64;
+
 /// The calendars of a job that say on which days, without where a slot on another day goes.
 type Use = (Vec<CalendarId>, Vec<CalendarId>);
 
@@ -33,14 +36,34 @@ pub struct Calendars {
     states: BTreeMap<CalendarId, Arc<CalendarState>>,
     /// The calendars that name a calendar.
     users: BTreeMap<CalendarId, BTreeSet<CalendarId>>,
-    /// Shared by clones, which have the same states; the next state begins another one.
+    /// Shared by clones for as long as they have the same states.
     compiled: Arc<Mutex<Compiled>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Compiled {
     days: HashMap<CalendarId, Arc<DaySet>>,
+    /// What plans go by; that of none is dropped when as many again have been added as were left then.
     uses: HashMap<Use, Weak<DaySet>>,
+    uses_max: usize,
+}
+
+impl Compiled {
+    fn forget(&mut self, touched: &BTreeSet<CalendarId>) {
+        for id in touched {
+            self.days.remove(id);
+        }
+        self.uses
+            .retain(|(only, except), _| !only.iter().chain(except).any(|id| touched.contains(id)));
+    }
+
+    fn note(&mut self, used: Use, days: &Arc<DaySet>) {
+        if self.uses.len() >= self.uses_max {
+            self.uses.retain(|_, days| days.strong_count() > 0);
+            self.uses_max = USES_MIN.max(2 * self.uses.len());
+        }
+        self.uses.insert(used, Arc::downgrade(days));
+    }
 }
 
 impl Calendars {
@@ -54,9 +77,12 @@ impl Calendars {
         self.index(id, state.definition.as_ref());
         self.states.insert(id.clone(), Arc::clone(state));
         let touched = self.built_of(id);
-        let mut days = self.compiled().days.clone();
-        days.retain(|other, _| !touched.contains(other));
-        self.compiled = Arc::new(Mutex::new(Compiled { days, uses: HashMap::new() }));
+        // A clone has the states from before, and keeps what is compiled of them.
+        if Arc::get_mut(&mut self.compiled).is_none() {
+            let compiled = self.compiled().clone();
+            self.compiled = Arc::new(Mutex::new(compiled));
+        }
+        self.compiled().forget(&touched);
         touched
     }
 
@@ -97,7 +123,7 @@ impl Calendars {
             days = days.difference(&*self.days_of(id)?);
         }
         let days = Arc::new(days);
-        self.compiled().uses.insert(key, Arc::downgrade(&days));
+        self.compiled().note(key, &days);
         Ok(days)
     }
 
@@ -110,29 +136,10 @@ impl Calendars {
         id: &CalendarId,
         definition: &CalendarDefinition,
     ) -> Result<(), Vec<Fault>> {
-        let mut faults: Vec<Fault> = Vec::new();
-        let lists = [
-            ("include", definition.include.as_deref()),
-            ("exclude", Some(&definition.exclude[..])),
-        ];
-        for (list, rules) in lists {
-            for (at, rule) in rules.into_iter().flatten().enumerate() {
-                let DayRule::Calendar(part) = rule else { continue };
-                let problem = if part == id || self.parts_of(part).contains(id) {
-                    "is built of this calendar: a cycle"
-                } else if self.get(part).is_none() {
-                    "no such calendar"
-                } else {
-                    continue;
-                };
-                let path = format!("$.{list}[{at}].calendar");
-                let expected = "a calendar that is defined and not built of this one";
-                faults.push(Fault::new(path, &part.to_string(), problem, expected));
-            }
-        }
+        let mut faults = self.unfit_parts(id, definition);
         if faults.is_empty() {
-            let down = definition.parts().map(|part| longest(part, |id| self.parts(id)));
-            let depth = down.max().unwrap_or(0) + longest(id, |id| self.users(id));
+            let (parts, users) = (|id| self.parts(id), |id| self.users(id));
+            let depth = longest(definition.parts(), parts) + longest([id], users);
             if depth > DEPTH_MAX {
                 let problem = format!("calendars would be built of each other {depth} deep");
                 let expected = format!("at most {DEPTH_MAX}");
@@ -144,6 +151,32 @@ impl Calendars {
             faults.push(Fault::new("$", "", "too many calendars", expected));
         }
         if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// A fault for each part that is not known or would make a cycle.
+    fn unfit_parts(&self, id: &CalendarId, definition: &CalendarDefinition) -> Vec<Fault> {
+        let built = self.built_of(id);
+        let lists = [
+            ("include", definition.include.as_deref()),
+            ("exclude", Some(&definition.exclude[..])),
+        ];
+        let mut faults = Vec::new();
+        for (list, rules) in lists {
+            for (at, rule) in rules.into_iter().flatten().enumerate() {
+                let DayRule::Calendar(part) = rule else { continue };
+                let problem = if built.contains(part) {
+                    "is built of this calendar: a cycle"
+                } else if self.get(part).is_none() {
+                    "no such calendar"
+                } else {
+                    continue;
+                };
+                let path = format!("$.{list}[{at}].calendar");
+                let expected = "a calendar that is defined and not built of this one";
+                faults.push(Fault::new(path, &part.to_string(), problem, expected));
+            }
+        }
+        faults
     }
 
     /// `id` and every calendar that is built of it, directly or not.
@@ -165,17 +198,6 @@ impl Calendars {
     /// The calendars that name `id` themselves.
     pub fn users(&self, id: &CalendarId) -> impl Iterator<Item = &CalendarId> {
         self.users.get(id).into_iter().flatten()
-    }
-
-    /// Every calendar that `id` is built of, directly or not.
-    fn parts_of(&self, id: &CalendarId) -> BTreeSet<CalendarId> {
-        let mut found = BTreeSet::new();
-        let mut left = vec![id.clone()];
-        while let Some(next) = left.pop() {
-            let new = self.parts(&next).filter(|part| found.insert((*part).clone()));
-            left.extend(new.cloned().collect::<Vec<_>>());
-        }
-        found
     }
 
     /// The calendars that `id` names itself.
@@ -243,19 +265,32 @@ impl Calendars {
     }
 }
 
-/// How many calendars the longest chain from `id` has, itself included, counted no further than one beyond what is
-/// allowed.
+/// How many calendars the longest chain from any of `ids` has, that one included, told no further than one beyond what
+/// is allowed. Looks at each calendar and what it leads to once.
 fn longest<'a, I: Iterator<Item = &'a CalendarId>>(
-    id: &'a CalendarId,
-    next: impl Fn(&'a CalendarId) -> I,
+    ids: impl IntoIterator<Item = &'a CalendarId>,
+    next: impl Fn(&'a CalendarId) -> I + Copy,
 ) -> usize {
-    let mut level = BTreeSet::from([id]);
-    let mut length = 0;
-    while !level.is_empty() && length <= DEPTH_MAX {
-        length += 1;
-        level = level.into_iter().flat_map(&next).collect();
+    fn of<'a, I: Iterator<Item = &'a CalendarId>>(
+        id: &'a CalendarId,
+        next: impl Fn(&'a CalendarId) -> I + Copy,
+        (left, known): (usize, &mut HashMap<&'a CalendarId, usize>),
+    ) -> usize {
+        if let Some(length) = known.get(id) {
+            return *length;
+        }
+        // One that leads to itself is as long as it gets; so is what is cut off here.
+        known.insert(id, DEPTH_MAX + 1);
+        if left == 0 {
+            return DEPTH_MAX + 1;
+        }
+        let beyond = next(id).map(|id| of(id, next, (left - 1, &mut *known))).max();
+        let length = (1 + beyond.unwrap_or(0)).min(DEPTH_MAX + 1);
+        known.insert(id, length);
+        length
     }
-    length
+    let mut known = HashMap::new();
+    ids.into_iter().map(|id| of(id, next, (DEPTH_MAX, &mut known))).max().unwrap_or(0)
 }
 
 #[cfg(test)]

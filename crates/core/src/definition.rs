@@ -43,7 +43,7 @@ pub fn check(
     let mut faults = misplaced(&definition);
     faults.extend(outside_windows(&definition, &plan));
     if faults.is_empty() {
-        faults.extend(never(&definition, job, calendars));
+        faults.extend(never(&definition, &plan, job, calendars));
     }
     faults.extend(outlives(&definition));
     if faults.is_empty() { Ok(definition) } else { Err(faults) }
@@ -110,16 +110,23 @@ fn outside_windows(definition: &JobDefinition, plan: &Plan) -> Vec<Fault> {
 
 /// A schedule of which its own limits leave no slot at all. Where an interval counts from is not known yet, so it is
 /// looked at only when it has a `start`.
-fn never(definition: &JobDefinition, job: &JobId, calendars: &Calendars) -> Option<Fault> {
-    let has_slot = |definition: &JobDefinition| match definition.schedule {
+fn never(
+    definition: &JobDefinition,
+    plan: &Plan,
+    job: &JobId,
+    calendars: &Calendars,
+) -> Option<Fault> {
+    let is_open = |definition: &JobDefinition| match definition.schedule {
         Schedule::FixedDelay(_) => true,
-        Schedule::Every(_) if definition.start.is_none() => true,
-        Schedule::Every(_) | Schedule::Cron(_) | Schedule::At(_) => {
-            Plan::compile(definition, job, Timestamp::MIN, calendars)
-                .is_ok_and(|plan| plan.next(Timestamp::MIN).is_some() || is_due_first(&plan))
-        }
+        Schedule::Every(_) => definition.start.is_none(),
+        Schedule::Cron(_) | Schedule::At(_) => false,
     };
-    if has_slot(definition) {
+    let has_slot = |definition: &JobDefinition| {
+        is_open(definition)
+            || Plan::compile(definition, job, Timestamp::MIN, calendars)
+                .is_ok_and(|plan| plan.next(Timestamp::MIN).is_some() || is_due_first(&plan))
+    };
+    if is_open(definition) || plan.next(Timestamp::MIN).is_some() || is_due_first(plan) {
         return None;
     }
     let mut freed = definition.clone();

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use cronstream_schemas::definition::{JobDefinition, Overlap};
 use cronstream_schemas::event::{
-    Cause, Fired, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
+    Cause, Fired, Held, HeldReason, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
 };
-use cronstream_schemas::id::{Epoch, RunId, RunSeed};
+use cronstream_schemas::id::{Epoch, RunId};
 use cronstream_schemas::json::Json;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 
-use crate::definition::lifetime;
+use crate::fire;
 use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
 use crate::job::Job;
 use crate::keys::{self, KeyHash};
@@ -23,14 +23,14 @@ use crate::overrides::{self, Stretch};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::position;
-use crate::release::Slots;
-use crate::retry;
-use crate::schedule::Zone;
+use crate::release::{Slots, held};
 use crate::shard::Due;
 use crate::turn::{BYTES_MAX, EVENTS_MAX, HistoryRead, Now, Planned, Reply, RunAppend, Settings};
 
 /// What an event costs beside its body: subject, headers, framing.
 pub(crate) const OVERHEAD_BYTES: usize = 600;
+/// The most bytes of an event that repeats neither a definition nor params.
+pub(crate) const SMALL_BYTES: usize = 1024;
 
 /// The planned batch, without its cursor.
 #[derive(Debug)]
@@ -86,6 +86,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) held_changed: HashSet<JobId>,
     pub(crate) held: HashMap<JobId, Waiting>,
     pub(crate) bytes: usize,
+    /// Room for so many events without a definition is kept for what must be decided in this batch.
+    pub(crate) reserved: usize,
     jobs: HashMap<JobId, Job>,
     pub(crate) fired: HashMap<JobId, Live>,
     keys: HashMap<KeyHash, RunId>,
@@ -113,6 +115,7 @@ impl<'a> Draft<'a> {
             held_changed: HashSet::new(),
             held: HashMap::new(),
             bytes: 0,
+            reserved: 0,
             jobs: HashMap::new(),
             fired: HashMap::new(),
             keys: HashMap::new(),
@@ -142,6 +145,8 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn has_room(&self, events: usize, bytes: usize) -> bool {
+        let events = events + self.reserved;
+        let bytes = bytes + self.reserved * SMALL_BYTES;
         self.plans.events.len() + events <= EVENTS_MAX
             && self.bytes + bytes + events * OVERHEAD_BYTES <= BYTES_MAX
     }
@@ -240,8 +245,10 @@ impl<'a> Draft<'a> {
             }
             let decided = position::decided_through(&base.position(), id);
             let owes = self.job(id).and_then(|job| job.next_due(decided));
+            // What waits of the job lies before what is due of it.
             if owes.is_some_and(|next| next <= horizon)
-                && self.decide(id, Some(decided), horizon) == Progress::Full
+                && (self.release_of(id, horizon) == Progress::Full
+                    || self.decide(id, Some(decided), horizon) == Progress::Full)
             {
                 return position;
             }
@@ -271,7 +278,7 @@ impl<'a> Draft<'a> {
         let (plan, after) = self.beyond_records(definition, plan.into_owned(), after, decided);
         let slots = (after, through.minus(plan.jitter()));
         let misfire = misfire::in_effect(definition, &plan);
-        let (overridden, last) = overrides::stretches(&state, &plan, slots, misfire);
+        let (overridden, last) = overrides::stretches(&state, &plan, slots, misfire, self.now.wall);
         for (before, it) in &overridden {
             if self.decide_stretch(&state, &plan, before) == Progress::Full
                 || !self.has_room(4, room_of(definition))
@@ -299,7 +306,7 @@ impl<'a> Draft<'a> {
         let kept_for = definition.retention.to_duration();
         let is_gone = |first: Timestamp| first <= passed && self.now.wall.since(first) > kept_for;
         if plan.is_fixed_delay() && plan.next(after).is_some_and(is_gone) {
-            return (plan.rebased(passed), passed);
+            return (plan, passed);
         }
         (plan, after)
     }
@@ -330,7 +337,7 @@ impl<'a> Draft<'a> {
             if !self.has_room(5, room_of(definition)) {
                 return Progress::Full;
             }
-            self.due_slot(state, plan, slot);
+            self.due_slot(state, plan, slot, slot.plus(plan.jitter()));
         }
         Progress::Done
     }
@@ -339,22 +346,33 @@ impl<'a> Draft<'a> {
     /// wait for another batch, so those that find no room are skipped.
     pub(crate) fn decide_at_once(&mut self, id: &JobId) {
         let horizon = self.now.horizon();
-        if self.decide(id, None, horizon) == Progress::Full {
+        self.reserved = self.room_to_skip(id);
+        let progress = self.decide(id, None, horizon);
+        self.reserved = 0;
+        if progress == Progress::Full {
             let Some(job) = self.job(id) else { return };
             let state = Arc::clone(&job.state);
             let Some((plan, after)) = job.undecided(Timestamp::MIN) else { return };
-            if let Some(range) = misfire::range(&plan, after, horizon.minus(plan.jitter())) {
+            let through = horizon.minus(plan.jitter());
+            for (_, range) in overrides::ranges(&state.overrides, &plan, after, through) {
                 self.skip(&state, SkipReason::Misfire, range);
             }
         }
     }
 
+    /// How many events it takes at most to skip slots of a job, whatever of them was decided ahead.
+    pub(crate) fn room_to_skip(&self, id: &JobId) -> usize {
+        let overrides = self.job(id).map_or(&[][..], |job| &job.state.overrides);
+        1 + overrides.iter().filter(|it| it.is_done()).count()
+    }
+
     fn skip_paused(&mut self, state: &JobState, plan: &Plan, through: Timestamp) -> Progress {
         let after = self.job(&state.job).map_or(through, |job| job.decided_through);
-        if !self.has_room(1, 1024) {
+        let ranges = overrides::ranges(&state.overrides, plan, after, through);
+        if !self.has_room(ranges.len(), ranges.len() * SMALL_BYTES) {
             return Progress::Full;
         }
-        if let Some(range) = misfire::range(plan, after, through) {
+        for (_, range) in ranges {
             self.skip(state, SkipReason::Paused, range);
         }
         Progress::Done
@@ -385,10 +403,22 @@ impl<'a> Draft<'a> {
         }));
     }
 
-    pub(crate) fn due_slot(&mut self, state: &JobState, plan: &Plan, slot: Timestamp) {
+    pub(crate) fn due_slot(
+        &mut self,
+        state: &JobState,
+        plan: &Plan,
+        slot: Timestamp,
+        due: Timestamp,
+    ) {
         let Some(definition) = &state.definition else { return };
+        let waits = |why| {
+            let due = Some(due).filter(|due| *due != slot);
+            held(state, plan, slot, why).map(|held| Held { due, ..held })
+        };
         if let Some(why) = self.waits_for(plan) {
-            self.hold_latest(state, plan, slot, why);
+            if let Some(held) = waits(why) {
+                self.hold_latest(held);
+            }
             return;
         }
         let live = self.live(&state.job);
@@ -399,7 +429,9 @@ impl<'a> Draft<'a> {
             let fired = self.fired(state, definition, Order::slot(slot));
             self.emit(LogEvent::Fired(fired));
         } else if live.all == live.of_range && !self.has_queued(&state.job) {
-            self.queue(state, plan, slot);
+            if let Some(held) = waits(HeldReason::Queued) {
+                self.hold(held);
+            }
         } else {
             self.skip(state, SkipReason::Overlap, Range { first: slot, last: slot, count: 1 });
         }
@@ -427,62 +459,10 @@ impl<'a> Draft<'a> {
             fired.fired_at = self.now.wall;
             fired.epoch = self.epoch;
             fired.node = self.node();
-            fired.traceparent = traceparent(&fired, shard.fired.is_traced());
+            fired.traceparent = fire::traceparent(&fired, shard.fired.is_traced());
             self.emit(LogEvent::Fired(fired));
         }
     }
-
-    /// The first fire of a run.
-    pub(crate) fn fired(
-        &self,
-        state: &JobState,
-        definition: &JobDefinition,
-        order: Order,
-    ) -> Fired {
-        let Order { cause, scheduled_at, params } = order;
-        let seed = match &cause {
-            Cause::Slot(slot) => RunSeed::Slot(*slot),
-            Cause::Backfill(it) => RunSeed::Backfill(it.slot, it.command),
-            Cause::Trigger(trigger) => match &trigger.key {
-                Some(key) => RunSeed::Trigger(key),
-                None => RunSeed::Command(trigger.command),
-            },
-        };
-        let run = RunId::derive(scheduled_at, &state.job, state.incarnation, seed);
-        let now = self.now.wall;
-        let run_by = now.plus(lifetime(definition));
-        let mut fired = Fired {
-            job: state.job.clone(),
-            revision: state.revision,
-            incarnation: state.incarnation,
-            run,
-            shard: 0,
-            shards: 1,
-            fire_no: 1,
-            cause,
-            scheduled_at,
-            fired_at: now,
-            queue: definition.queue.clone(),
-            task: definition.task.clone(),
-            params: params.unwrap_or_else(|| definition.params.clone()),
-            timeout: definition.timeout,
-            start_by: now.plus(definition.start_within.to_duration()),
-            run_by,
-            keep_until: run_by.plus(definition.retention.to_duration()),
-            retry: retry::policy(definition.max_attempts),
-            epoch: self.epoch,
-            traceparent: String::new(),
-            node: self.node(),
-            tzdb: Some(Zone::tzdb_version().to_owned()),
-        };
-        fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
-        fired
-    }
-}
-
-/// The place of a fire's span; whether a run is traced is decided by its first fire.
-fn traceparent(fired: &Fired, traced: bool) -> String {
-    fired.run.trace_context(&fired.span_name(), traced).to_string()
 }
 
 /// Room for an event that repeats a definition and one that repeats its params.

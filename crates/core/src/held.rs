@@ -22,6 +22,7 @@ use cronstream_schemas::time::Timestamp;
 
 use crate::calendar::Calendars;
 use crate::draft::Draft;
+use crate::job::Job;
 use crate::partition::Partition;
 
 /// The most entries of one job; the oldest beyond are skipped.
@@ -90,16 +91,29 @@ impl Waiting {
         })
     }
 
-    /// From when on something may be done about an entry; none while it waits for a run to end.
-    fn wake(&self, held: &Held, live: Live, calendars: &Calendars) -> Option<Timestamp> {
+    /// From when on something may be done about an entry; none while it waits for a run to end, or for a calendar that
+    /// the job's revision in force `misses` as well.
+    fn wake(
+        &self,
+        held: &Held,
+        live: Live,
+        (calendars, misses): (&Calendars, bool),
+    ) -> Option<Timestamp> {
         let ready = match held.why {
             HeldReason::Hold | HeldReason::Jitter | HeldReason::Shifted => {
                 return Some(held.due.unwrap_or(Timestamp::MIN));
             }
-            HeldReason::CalendarMissing => !is_missing(held, calendars),
             HeldReason::Queued => live.all == 0,
-            HeldReason::CatchUp | HeldReason::Backfill => may_go_on(held, live),
+            HeldReason::CalendarMissing => !(misses && is_missing(held, calendars)),
+            HeldReason::CatchUp | HeldReason::Backfill if is_missing(held, calendars) => !misses,
+            HeldReason::CatchUp | HeldReason::Backfill => {
+                return self.served_if(may_go_on(held, live));
+            }
         };
+        self.served_if(ready).or_else(|| given_up_at(held))
+    }
+
+    fn served_if(&self, ready: bool) -> Option<Timestamp> {
         ready.then_some(self.served)
     }
 }
@@ -158,9 +172,10 @@ impl Partition {
             return;
         }
         let live = self.live(id);
+        let misses = self.job(id).is_some_and(Job::misses_calendar);
         let Some(waiting) = self.held.get_mut(id) else { return };
         let wakes = waiting.entries.values();
-        let wakes = wakes.filter_map(|held| waiting.wake(held, live, &self.calendars));
+        let wakes = wakes.filter_map(|held| waiting.wake(held, live, (&self.calendars, misses)));
         let wake = wakes.min().filter(|_| self.leading.is_some());
         if let Some(old) = std::mem::replace(&mut waiting.indexed, wake) {
             self.waiting.remove(&(old, id.clone()));
@@ -173,10 +188,10 @@ impl Partition {
         }
     }
 
-    /// Looks again at what waits for a calendar.
+    /// Looks again at what may wait for a calendar.
     pub(crate) fn index_missing(&mut self) {
         let waits = |waiting: &&Waiting| {
-            waiting.entries.values().any(|held| held.why == HeldReason::CalendarMissing)
+            waiting.entries.values().any(|held| held.definition.calendars.is_some())
         };
         let ids = self.held.iter().filter(|(_, waiting)| waits(waiting));
         let ids: Vec<JobId> = ids.map(|(id, _)| id.clone()).collect();
@@ -239,6 +254,13 @@ pub(crate) fn is_backfill(held: &Held) -> bool {
 /// The last slot that an entry holds.
 pub(crate) fn last_slot(held: &Held) -> Timestamp {
     held.range.as_ref().map_or(held.slot, |range| range.through)
+}
+
+/// From when on an entry waits for nothing any more: its slots are missed. A backfill has its time.
+pub(crate) fn given_up_at(held: &Held) -> Option<Timestamp> {
+    let due = held.due.filter(|_| held.range.is_none()).unwrap_or_else(|| last_slot(held));
+    let at = due.plus(held.fire_within.to_duration()).plus(Duration::from_millis(1));
+    (!is_backfill(held)).then_some(at)
 }
 
 /// How many slots an entry holds.

@@ -62,15 +62,23 @@ impl Job {
         self.plan = compile(&self.state, calendars);
     }
 
-    /// Notes that slots up to `through` of this incarnation are decided.
+    /// Notes that slots up to `through` of this incarnation are decided. The outcome of a slot that was decided ahead
+    /// says nothing of those before it.
     pub fn decide_through(&mut self, through: Timestamp) {
-        self.decided_through = self.decided_through.max(through);
+        if !overrides::is_done(&self.state.overrides, through) {
+            self.decided_through = self.decided_through.max(through);
+        }
     }
 
     /// Whether the name is in use.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.state.definition.is_none()
+    }
+
+    /// Whether a calendar that it names is not known.
+    pub(crate) fn misses_calendar(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.missing_calendar().is_some())
     }
 
     /// The plan, and the instant behind which its slots are undecided when everything due up to `position` is
@@ -87,15 +95,14 @@ impl Job {
         }
         let base = self.decided_through.max(self.ended);
         let rebased = plan.rebased(base);
-        if self.has_vanished(plan, passed) {
-            return Some((Cow::Owned(plan.rebased(passed)), passed));
-        }
-        Some((Cow::Owned(rebased), base))
+        let after = if self.has_vanished(plan, passed) { passed } else { base };
+        Some((Cow::Owned(rebased), after))
     }
 
     /// Whether the records are gone that a fixed delay counts from. A run's end may be folded when the position is far
     /// beyond the slot that it brings about, so only the job's own records decide; they vanish when nobody works for
-    /// as long as they are kept, and then the position does.
+    /// as long as they are kept, and then the position does. It moves: the slots stay where the delay has them when it
+    /// is counted on from the last record.
     fn has_vanished(&self, plan: &Plan, passed: Timestamp) -> bool {
         let base = self.decided_through;
         let is_first = base.max(self.ended) == self.state.effective_after;
@@ -107,10 +114,11 @@ impl Job {
     pub(crate) fn last_decided(&self, position: Timestamp) -> Timestamp {
         let Some(plan) = &self.plan else { return self.decided_through };
         let passed = position.minus(plan.jitter());
+        let through = passed.plus(Duration::from_millis(1));
         let last = match (plan.is_fixed_delay(), self.has_vanished(plan, passed)) {
-            (true, true) => Some(passed),
+            (true, true) => plan.rebased(self.decided_through).prev(through),
             (true, false) => None,
-            (false, _) => plan.prev(passed.plus(Duration::from_millis(1))),
+            (false, _) => plan.prev(through),
         };
         last.map_or(self.decided_through, |last| last.max(self.decided_through))
     }
@@ -122,7 +130,7 @@ impl Job {
             return None;
         }
         let (plan, after) = self.undecided(position)?;
-        plan.next(after)
+        overrides::next(&self.state.overrides, &plan, after)
     }
 
     /// When the next slot to decide is due, when everything due up to `position` is decided.

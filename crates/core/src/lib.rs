@@ -12,6 +12,7 @@ pub mod definition;
 mod draft;
 pub mod due;
 mod early;
+mod fire;
 pub mod forecast;
 pub mod held;
 pub mod job;

@@ -56,8 +56,8 @@ pub fn owed(
     through: Timestamp,
     now: Timestamp,
 ) -> Owed {
+    let late_after = missed_through(plan, misfire, now);
     let now = now.minus(plan.jitter());
-    let late_after = now.minus(misfire.threshold.to_duration()).minus(TICK);
     let Some(first) = plan.next(after).filter(|first| *first <= through) else {
         return Owed::default();
     };
@@ -94,6 +94,11 @@ pub fn owed(
         catch_up: caught_up.filter(|range| range.count > 1),
         due: one.into_iter().chain(late).collect(),
     }
+}
+
+/// The last instant whose slot, undecided at `now`, is missed and not only late.
+pub(crate) fn missed_through(plan: &Plan, misfire: &Misfire, now: Timestamp) -> Timestamp {
+    now.minus(plan.jitter()).minus(misfire.threshold.to_duration()).minus(TICK)
 }
 
 /// The latest slots in (`after`, `through`], at most `limit`, oldest first.

@@ -8,7 +8,8 @@
 //!
 //! A slot that is shifted to an earlier instant is decided there, in front of the position that slots have. So that
 //! no later leader takes it for undecided, the same batch writes the job's state anew, with the slot as the last
-//! one decided: a state never expires.
+//! one decided: a state never expires. The override stays, as done: a new revision begins where its command was
+//! given, behind which such a slot may be one of its own, and is no slot to come.
 //!
 //! Invariant: slots are decided in their order whatever is overridden: none is shifted before the one ahead of it.
 //! An override is part of the job's state, so it is totally ordered with the slots: it is accepted only while its
@@ -29,7 +30,7 @@ use crate::draft::{Draft, Progress, room_of};
 use crate::misfire::{self, Range};
 use crate::partition::PendingCommand;
 use crate::plan::Plan;
-use crate::release::held;
+use crate::release::{HOLD_EVENTS, held};
 
 /// The most slots of a job that are overridden at a time.
 pub const OVERRIDES_MAX: usize = 100;
@@ -44,13 +45,55 @@ pub(crate) fn due(overrides: &[Override], slot: Timestamp, regular: Timestamp) -
     shifted.map_or(regular, |to| to.min(regular))
 }
 
-/// The overrides that stay when a state comes into force that decides slots after `after`.
-pub(crate) fn kept(overrides: &[Override], plan: Option<&Plan>, after: Timestamp) -> Vec<Override> {
-    let Some(plan) = plan else { return Vec::new() };
-    let stays = |it: &&Override| {
+/// The overrides that stay when a state comes into force that decides slots after `after`, and those that are done
+/// of slots behind `passed`: whatever the schedule is meanwhile, they may be slots of it again.
+pub(crate) fn kept(
+    overrides: &[Override],
+    plan: Option<&Plan>,
+    after: Timestamp,
+    passed: Timestamp,
+) -> Vec<Override> {
+    let is_to_come = |it: &Override, plan: &Plan| {
         it.slot > after && is_slot(plan, it.slot) && !(plan.is_fixed_delay() && it.to.is_some())
     };
+    let stays = |it: &&Override| match it.is_done() {
+        true => it.slot > passed,
+        false => plan.is_some_and(|plan| is_to_come(it, plan)),
+    };
     overrides.iter().filter(stays).copied().collect()
+}
+
+/// Whether a slot was decided ahead.
+pub(crate) fn is_done(overrides: &[Override], slot: Timestamp) -> bool {
+    overrides.iter().any(|it| it.is_done() && it.slot == slot)
+}
+
+/// The first slot behind `after` that was not decided ahead.
+pub(crate) fn next(overrides: &[Override], plan: &Plan, after: Timestamp) -> Option<Timestamp> {
+    let mut slots = std::iter::successors(plan.next(after), |slot| plan.next(*slot));
+    slots.find(|slot| !is_done(overrides, *slot))
+}
+
+/// The last slot before `before` that was not decided ahead.
+fn prev(overrides: &[Override], plan: &Plan, before: Timestamp) -> Option<Timestamp> {
+    let mut slots = std::iter::successors(plan.prev(before), |slot| plan.prev(*slot));
+    slots.find(|slot| !is_done(overrides, *slot))
+}
+
+/// All slots in (`after`, `through`] that were not decided ahead, each range with the instant that it lies behind. None
+/// reaches over a slot that was, of whatever revision.
+pub(crate) fn ranges(
+    overrides: &[Override],
+    plan: &Plan,
+    after: Timestamp,
+    through: Timestamp,
+) -> Vec<(Timestamp, Range)> {
+    let is_here = |it: &&Override| it.is_done() && it.slot > after && it.slot <= through;
+    let done = overrides.iter().filter(is_here);
+    let begins = std::iter::once(after).chain(done.clone().map(|it| it.slot));
+    let ends = done.map(|it| it.slot.minus(TICK)).chain([through]);
+    let ranges = begins.zip(ends);
+    ranges.filter_map(|(begin, end)| Some((begin, misfire::range(plan, begin, end)?))).collect()
 }
 
 /// A stretch of slots between overridden ones, and how it is decided.
@@ -61,30 +104,35 @@ pub(crate) struct Stretch {
     pub(crate) misfire: Misfire,
 }
 
-/// Slots in (`after`, `through`] whose override has an effect there, each behind the stretch before it, and the
-/// stretch behind the last. Of missed slots that `fire_once` decides, the latest of all stretches fires.
+/// Slots in (`after`, `through`] whose override has an effect there, or had one before, each behind the stretch before it, and the
+/// stretch behind the last. Of missed slots that `fire_once` decides, the latest of all stretches fires, and of those
+/// that `fire_all` decides the latest of all as far as its limit goes.
 pub(crate) fn stretches(
     state: &JobState,
     plan: &Plan,
     (after, through): (Timestamp, Timestamp),
     misfire: Misfire,
+    now: Timestamp,
 ) -> (Vec<(Stretch, Override)>, Stretch) {
+    let missed_through = misfire::missed_through(plan, &misfire, now);
     let is_early = |it: &Override| it.to.is_some_and(|to| to < it.slot.plus(plan.jitter()));
     let reached = |it: &&Override| it.slot > after && it.slot <= through;
     let here = state.overrides.iter().filter(reached);
-    let here: Vec<Override> =
-        here.filter(|it| !is_early(it) && is_slot(plan, it.slot)).copied().collect();
+    let is_apart = |it: &&Override| it.is_done() || !is_early(it) && is_slot(plan, it.slot);
+    let here: Vec<Override> = here.filter(is_apart).copied().collect();
     let mut begin = after;
     let mut found = Vec::with_capacity(here.len());
     for (index, it) in here.iter().enumerate() {
-        let others = (here.len() - index - 1) as u64;
-        let once = misfire.policy == MisfirePolicy::FireOnce;
-        let policy = if once && plan.count(it.slot, through) > others {
-            MisfirePolicy::Skip
-        } else {
-            misfire.policy
+        let left = |through: Timestamp| {
+            let later = here[index + 1..].iter().filter(|it| it.slot <= through);
+            let others = later.filter(|it| is_slot(plan, it.slot)).count() as u64;
+            plan.count(it.slot, through).saturating_sub(others)
         };
-        let misfire = Misfire { policy, ..misfire };
+        let once = misfire.policy == MisfirePolicy::FireOnce;
+        let policy = if once && left(through) > 0 { MisfirePolicy::Skip } else { misfire.policy };
+        let missed = left(through.min(missed_through)).try_into().unwrap_or(u32::MAX);
+        let limit = misfire.limit.saturating_sub(missed);
+        let misfire = Misfire { policy, limit, ..misfire };
         found.push((Stretch { after: begin, through: it.slot.minus(TICK), misfire }, *it));
         begin = it.slot;
     }
@@ -141,11 +189,18 @@ impl Draft<'_> {
             return self.reject(command, address, vec![fault], None);
         }
         let decided = self.last_decided(job);
-        let others = state.overrides.iter().filter(|it| it.slot > decided && it.slot != slot);
-        let new = Override { slot, to, command: command.seq };
+        let stays =
+            |it: &&Override| it.slot > if it.is_done() { decided.min(command.at) } else { decided };
+        let others = state.overrides.iter().filter(stays).filter(|it| it.slot != slot);
+        let new = Override { slot, to, command: command.seq, done: None };
         let new = Some(new).filter(|_| to != Some(slot));
         let mut overrides: Vec<Override> = others.copied().chain(new).collect();
         overrides.sort_unstable_by_key(|it| it.slot);
+        // What passes undecided while a job is paused is for its resume, as far as it finds room.
+        let passed =
+            overrides.iter().take_while(|it| state.paused.is_some() && it.slot <= command.at);
+        let beyond = overrides.len().saturating_sub(OVERRIDES_MAX).min(passed.count());
+        overrides.drain(..beyond);
         if overrides.len() > OVERRIDES_MAX {
             let problem =
                 format!("{OVERRIDES_MAX} slots of this job are skipped or shifted already");
@@ -179,7 +234,7 @@ impl Draft<'_> {
         };
         // While a job is paused its slots pass undecided.
         let after = state.paused.map_or(after, |_| after.max(command.at));
-        let next = plan.next(after);
+        let next = next(&state.overrides, &plan, after);
         let expected = match next {
             Some(next) => format!("a slot to come; the next one is {next}"),
             None => "a job with slots to come".to_owned(),
@@ -188,7 +243,7 @@ impl Draft<'_> {
             (Some(slot), _) if !is_slot(&plan, slot) => {
                 Err(Fault::new(path, &value, "no slot of this job", expected))
             }
-            (Some(slot), _) if slot <= after => {
+            (Some(slot), _) if slot <= after || is_done(&state.overrides, slot) => {
                 let problem = "too late: this slot is decided already";
                 Err(Fault::new(path, &value, problem, expected))
             }
@@ -216,7 +271,7 @@ impl Draft<'_> {
             let expected = "a job whose slots do not follow from the end of the run before";
             return fault("a fixed delay has no slots to shift".into(), expected.into());
         }
-        let before = plan.prev(slot).filter(|before| *before > after)?;
+        let before = prev(&state.overrides, &plan, slot).filter(|before| *before > after)?;
         let regular = before.plus(plan.jitter());
         let first = due(&state.overrides, before, regular);
         if to >= first {
@@ -230,6 +285,7 @@ impl Draft<'_> {
     /// Gives a slot that is reached the outcome that was asked for.
     pub(crate) fn overridden(&mut self, state: &JobState, plan: &Plan, it: &Override) {
         match it.to {
+            _ if it.is_done() => {}
             None => {
                 let range = Range { first: it.slot, last: it.slot, count: 1 };
                 self.skip(state, SkipReason::Requested, range);
@@ -242,18 +298,24 @@ impl Draft<'_> {
         }
     }
 
-    /// Holds the slots that a state leaves undecided at its end, the overridden ones as was asked for.
-    pub(crate) fn hold_undecided(&mut self, id: &JobId, through: Timestamp) {
-        let Some(job) = self.job(id) else { return };
+    /// Holds the slots that a state leaves undecided at its end, the overridden ones as was asked for. What finds no
+    /// room goes on in the next batch, and the command with it.
+    pub(crate) fn hold_undecided(&mut self, id: &JobId, through: Timestamp) -> Progress {
+        let Some(job) = self.job(id) else { return Progress::Done };
         let state = std::sync::Arc::clone(&job.state);
-        let Some((plan, after)) = job.undecided(self.passed(id)) else { return };
+        let Some((plan, after)) = job.undecided(self.passed(id)) else { return Progress::Done };
+        let Some(definition) = &state.definition else { return Progress::Done };
         let plan = plan.into_owned();
         let here = state.overrides.iter().filter(|it| it.slot > after && it.slot <= through);
-        for it in here.filter(|it| is_slot(&plan, it.slot)) {
-            self.hold_jittered(id, it.slot.minus(TICK));
+        for it in here.filter(|it| !it.is_done() && is_slot(&plan, it.slot)) {
+            if self.hold_jittered(id, it.slot.minus(TICK)) == Progress::Full
+                || !self.has_room(HOLD_EVENTS, room_of(definition))
+            {
+                return Progress::Full;
+            }
             self.overridden(&state, &plan, it);
         }
-        self.hold_jittered(id, through);
+        self.hold_jittered(id, through)
     }
 
     /// Decides the next slot of `id` where it is shifted to an instant up to `through` that lies before its own.
@@ -273,9 +335,10 @@ impl Draft<'_> {
             return Progress::Done;
         };
         let plan = plan.into_owned();
-        let Some(slot) = plan.next(after).filter(|_| !state.overrides.is_empty()) else {
+        if state.overrides.is_empty() {
             return Progress::Done;
-        };
+        }
+        let Some(slot) = next(&state.overrides, &plan, after) else { return Progress::Done };
         let regular = slot.plus(plan.jitter());
         let due = due(&state.overrides, slot, regular);
         if due > through || due == regular {
@@ -284,8 +347,12 @@ impl Draft<'_> {
         if !self.has_room(6, 3 * room_of(definition)) {
             return Progress::Full;
         }
+        let ahead = state.overrides.iter().find(|it| it.slot == after);
+        let by_then = ahead.and_then(|it| it.done).unwrap_or(after);
+        let mut overrides = kept(&state.overrides, Some(&plan), slot.minus(TICK), Timestamp::MIN);
+        overrides.iter_mut().filter(|it| it.slot == slot).for_each(|it| it.done = Some(by_then));
         self.emit(LogEvent::JobOverridden(JobState {
-            overrides: kept(&state.overrides, Some(&plan), slot),
+            overrides,
             effective_after: slot,
             ..JobState::clone(&state)
         }));
@@ -300,8 +367,18 @@ impl Draft<'_> {
         if late > within {
             self.skip(&state, SkipReason::Misfire, Range { first: slot, last: slot, count: 1 });
         } else {
-            self.due_slot(&state, &plan, slot);
+            self.due_slot(&state, &plan, slot, due);
         }
         Progress::Done
+    }
+
+    /// Behind which instant a new revision decides, that a command of `at` puts in force: behind what is decided, but
+    /// for what was decided ahead.
+    pub(crate) fn decided_regularly(&self, id: &JobId, at: Timestamp) -> Timestamp {
+        let decided = self.last_decided(id);
+        let ahead = self
+            .job(id)
+            .and_then(|job| job.state.overrides.iter().find(|it| it.slot == decided)?.done);
+        ahead.unwrap_or(decided).max(at)
     }
 }

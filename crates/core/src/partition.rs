@@ -23,12 +23,14 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::subject::RunKey;
 use cronstream_schemas::time::Timestamp;
 
+use crate::backfill::History;
 use crate::calendar::Calendars;
 use crate::due::Due;
 use crate::early::Early;
 use crate::held::Waiting;
 use crate::job::Job;
 use crate::keys::Keys;
+use crate::overrides;
 use crate::position;
 use crate::shard::{LastEvent, LastKind, Shard};
 use crate::uses::{self, Uses};
@@ -91,8 +93,8 @@ pub struct Partition {
     /// Where the leader finds what waits: from when on something may be done, and whose it is.
     pub(crate) waiting: BTreeSet<(Timestamp, JobId)>,
     pub(crate) paced_until: Timestamp,
-    /// The command for which a job's history is read, and the history once it is.
-    pub(crate) history: Option<(u64, Option<Vec<JobState>>)>,
+    /// The command for which a job's history is read, and the history, or why there is none, once it is.
+    pub(crate) history: Option<(u64, Option<History>)>,
     /// When runs of slots ended whose job is not folded yet: its newest state stands behind them.
     pub(crate) ends: HashMap<JobId, Timestamp>,
     pub(crate) live: HashMap<JobId, Vec<ShardId>>,
@@ -202,6 +204,7 @@ impl Partition {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.plan_again(&self.calendars);
                 self.index_job(id);
+                self.index_held(id);
             }
         }
     }
@@ -300,6 +303,7 @@ impl Partition {
             let position = position::decided_through(&self.position(), job);
             let incarnation = state.state.incarnation;
             state.undecided(position).is_some_and(|(_, after)| slot > after)
+                && !overrides::is_done(&state.state.overrides, slot)
                 && run == RunId::derive(slot, job, incarnation, RunSeed::Slot(slot))
         })
     }
@@ -394,6 +398,7 @@ impl Partition {
         let names = uses::names(&job.state);
         self.uses.set(&state.job, names);
         self.index_job(&state.job);
+        self.index_held(&state.job);
     }
 
     fn apply_skipped(&mut self, skipped: &Skipped) {

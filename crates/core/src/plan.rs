@@ -172,7 +172,7 @@ impl Kind {
 }
 
 fn slots(cron: &Cron, zone: Zone, rules: Rules) -> Slots<'_> {
-    Slots { cron, zone, rules, days: None }
+    Slots { cron, zone, rules, days: None, shift: None }
 }
 
 #[cfg(test)]

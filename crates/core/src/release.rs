@@ -1,6 +1,7 @@
 //! Slots that wait, as a batch treats them: what is put to wait, what is let go, and what is ended.
 //!
-//! Every batch first takes what is on time; then come, paced, the slots of catch-ups and backfills:
+//! Every batch first takes what is on time; then what waited for an instant or for a release; then, paced, the slots
+//! of catch-ups and backfills:
 //!
 //! - at most [`CATCH_UP_PER_TURN`] a turn and 100 a second in a partition, the job that has waited longest first;
 //! - of a job whose runs may not overlap the next one when the run before has ended, of the others as long as
@@ -18,16 +19,21 @@ use cronstream_schemas::event::{
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
-use crate::draft::{Draft, OVERHEAD_BYTES, Order, room_of};
+use crate::draft::{Draft, OVERHEAD_BYTES, Order, Progress, SMALL_BYTES, room_of};
 use crate::held::{
-    CATCH_UP_PER_TURN, HELD_MAX, Key, is_backfill, last_slot, may_go_on, slots_left,
+    CATCH_UP_PER_TURN, HELD_MAX, Key, given_up_at, is_backfill, last_slot, may_go_on, slots_left,
 };
+use crate::job::Job;
 use crate::misfire::{self, Range};
+use crate::overrides;
 use crate::plan::Plan;
 use crate::turn::Planned;
 
 /// One millisecond: instants are no finer.
 const TICK: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// How many events it takes to put an entry to wait: the oldest one may have to make room.
+pub(crate) const HOLD_EVENTS: usize = 3;
 
 impl Draft<'_> {
     /// Puts an entry to wait; the oldest ones of its job make room for it.
@@ -53,29 +59,14 @@ impl Draft<'_> {
     }
 
     /// Holds the one slot that fires once the cluster's hold is released, or its calendar is back: the latest.
-    pub(crate) fn hold_latest(
-        &mut self,
-        state: &JobState,
-        plan: &Plan,
-        slot: Timestamp,
-        why: HeldReason,
-    ) {
-        let waiting = self.held(&state.job).into_iter().flat_map(|it| it.entries.values());
+    pub(crate) fn hold_latest(&mut self, held: Held) {
+        let waiting = self.held(&held.job).into_iter().flat_map(|it| it.entries.values());
         let earlier: Vec<Arc<Held>> = waiting
             .filter(|held| matches!(held.why, HeldReason::Hold | HeldReason::CalendarMissing))
             .cloned()
             .collect();
         earlier.iter().for_each(|held| self.end_held(held, SkipReason::Misfire));
-        if let Some(held) = held(state, plan, slot, why) {
-            self.hold(held);
-        }
-    }
-
-    /// Holds a slot until the run of the job's catch-up or backfill that is live has ended.
-    pub(crate) fn queue(&mut self, state: &JobState, plan: &Plan, slot: Timestamp) {
-        if let Some(held) = held(state, plan, slot, HeldReason::Queued) {
-            self.hold(held);
-        }
+        self.hold(held);
     }
 
     /// Whether a slot of the job goes first when the run that is live has ended: one is enough.
@@ -94,12 +85,27 @@ impl Draft<'_> {
 
     /// Holds the slots that a state leaves undecided though they lie at or before `through`, until their jitter has
     /// passed; the oldest beyond [`HELD_MAX`] are skipped.
-    pub(crate) fn hold_jittered(&mut self, id: &JobId, through: Timestamp) {
-        let Some(job) = self.job(id) else { return };
+    pub(crate) fn hold_jittered(&mut self, id: &JobId, through: Timestamp) -> Progress {
+        let Some(job) = self.job(id) else { return Progress::Done };
         let state = Arc::clone(&job.state);
-        let Some((plan, mut after)) = job.undecided(self.passed(id)) else { return };
+        let Some((plan, after)) = job.undecided(self.passed(id)) else { return Progress::Done };
         let plan = plan.into_owned();
-        let Some(mut range) = misfire::range(&plan, after, through) else { return };
+        for (after, range) in overrides::ranges(&state.overrides, &plan, after, through) {
+            if !self.has_room(1 + HOLD_EVENTS, state.definition.as_ref().map_or(0, room_of)) {
+                return Progress::Full;
+            }
+            self.hold_range(&state, &plan, after, range);
+        }
+        Progress::Done
+    }
+
+    fn hold_range(
+        &mut self,
+        state: &JobState,
+        plan: &Plan,
+        mut after: Timestamp,
+        mut range: Range,
+    ) {
         if let Some(beyond) = range.count.checked_sub(HELD_MAX as u64).filter(|many| *many > 0) {
             let earlier = |slot: &Timestamp| plan.prev(*slot);
             let kept = std::iter::successors(Some(range.last), earlier).take(HELD_MAX);
@@ -107,18 +113,18 @@ impl Draft<'_> {
             after = first.minus(TICK);
             let last = plan.prev(first).unwrap_or(range.first);
             self.skip(
-                &state,
+                state,
                 SkipReason::Misfire,
                 Range { first: range.first, last, count: beyond },
             );
             range = Range { first, count: HELD_MAX as u64, ..range };
         }
-        let slots = Slots { plan: &plan, after, range };
+        let slots = Slots { plan, after, range };
         let held = if range.count == 1 {
-            held(&state, &plan, range.first, HeldReason::Jitter)
+            held(state, plan, range.first, HeldReason::Jitter)
         } else {
             let id = format!("j{}", range.first.as_millis());
-            slots.held(&state, HeldReason::Jitter, id)
+            slots.held(state, HeldReason::Jitter, id)
         };
         let due = Some(range.first.plus(plan.jitter()));
         if let Some(held) = held {
@@ -133,9 +139,9 @@ impl Draft<'_> {
         all.iter().for_each(|held| self.end_held(held, reason));
     }
 
-    /// How many events it takes to end everything of a job that waits.
+    /// How many events it takes to end everything of a job that waits or is undecided.
     pub(crate) fn room_to_end(&self, id: &JobId) -> usize {
-        2 * self.held(id).map_or(0, |waiting| waiting.entries.len())
+        2 * self.held(id).map_or(0, |waiting| waiting.entries.len()) + self.room_to_skip(id)
     }
 
     /// Gives the slots of an entry their outcome: skipped for `reason`.
@@ -173,15 +179,13 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives slots that waited for an instant, or for the end of a run or of the hold, their outcome.
+    /// Gives slots that waited for an instant, or for the end of a run or of the hold, their outcome, as far as there is
+    /// room.
     pub(crate) fn release_held(&mut self) {
-        if self.settings.hold {
-            return;
-        }
         let (base, horizon) = (self.base, self.now.horizon());
         for (_, id) in base.waiting.iter().take_while(|(at, _)| *at <= horizon) {
-            if self.is_untouched(id) {
-                self.release_of(id, horizon);
+            if self.release_of(id, horizon) == Progress::Full {
+                return;
             }
         }
     }
@@ -190,27 +194,34 @@ impl Draft<'_> {
         !(self.changed.contains(id) || self.held_changed.contains(id))
     }
 
-    fn release_of(&mut self, id: &JobId, horizon: Timestamp) {
+    /// Does so for one job, oldest first.
+    pub(crate) fn release_of(&mut self, id: &JobId, horizon: Timestamp) -> Progress {
+        if self.settings.hold || !self.is_untouched(id) {
+            return Progress::Done;
+        }
         let waiting = self.held(id).into_iter().flat_map(|waiting| waiting.entries.values());
-        let mut entries: Vec<Arc<Held>> = waiting.cloned().collect();
+        let is_due = |held: &&Arc<Held>| match held.why {
+            HeldReason::CatchUp | HeldReason::Backfill => false,
+            HeldReason::Hold
+            | HeldReason::Jitter
+            | HeldReason::Shifted
+            | HeldReason::Queued
+            | HeldReason::CalendarMissing => held.due.is_none_or(|due| due <= horizon),
+        };
+        let mut entries: Vec<Arc<Held>> = waiting.filter(is_due).cloned().collect();
         entries.sort_by_key(|held| held.slot);
         for held in entries {
-            if held.due.is_some_and(|due| due > horizon) {
-                continue;
+            if !self.has_room(4, 2 * room_of(&held.definition)) {
+                return Progress::Full;
             }
-            match held.why {
-                HeldReason::Queued if self.is_live(id) => {}
-                HeldReason::Hold
-                | HeldReason::Jitter
-                | HeldReason::Shifted
-                | HeldReason::Queued => match &held.range {
-                    Some(range) => self.release_range(&held, range, horizon),
-                    None => self.release(&held),
-                },
-                HeldReason::CalendarMissing => self.release_missed(&held),
-                HeldReason::CatchUp | HeldReason::Backfill => {}
+            match (held.why, &held.range) {
+                (HeldReason::Queued, _) if self.is_live(id) && !self.is_too_late(&held) => {}
+                (HeldReason::CalendarMissing, _) => self.release_missed(&held),
+                (_, Some(range)) => self.release_range(&held, range, horizon),
+                (_, None) => self.release(&held),
             }
         }
+        Progress::Done
     }
 
     /// Releases a slot whose calendar is back: one that is no slot by the days that it has now is missed.
@@ -224,15 +235,30 @@ impl Draft<'_> {
         let plan = plan.filter(|plan| plan.missing_calendar().is_none());
         match plan.map(|plan| plan.next(held.slot.minus(TICK)) == Some(held.slot)) {
             Some(true) => self.release(held),
-            Some(false) if self.has_room(2, 1024) => self.end_held(held, SkipReason::Misfire),
-            Some(false) | None => {}
+            Some(false) => self.give_up(held),
+            None if self.is_given_up(held) => self.give_up(held),
+            None => {}
         }
     }
 
-    fn release(&mut self, held: &Held) {
-        if !self.has_room(2, room_of(&held.definition)) {
-            return;
+    fn give_up(&mut self, held: &Held) {
+        if self.has_room(2, 2 * SMALL_BYTES) {
+            self.end_held(held, SkipReason::Misfire);
         }
+    }
+
+    /// Whether what waits for a calendar has waited for long enough, or the job's revision in force needs none that is
+    /// gone: it may never come back.
+    fn is_given_up(&self, held: &Held) -> bool {
+        let misses = self.job(&held.job).is_some_and(Job::misses_calendar);
+        !misses || self.is_too_late(held)
+    }
+
+    fn is_too_late(&self, held: &Held) -> bool {
+        given_up_at(held).is_some_and(|at| at <= self.now.horizon())
+    }
+
+    fn release(&mut self, held: &Held) {
         self.end_entry(held);
         let (state, slot) = (held_state(held), held.slot);
         match self.in_the_way(held, held.due.unwrap_or(slot)) {
@@ -302,11 +328,22 @@ impl Draft<'_> {
         self.hold(Held { slot, due, range: Some(range), ..held.clone() });
     }
 
-    /// The plan of a range's revision; none while a calendar that it needs is gone.
-    fn plan_of(&self, held: &Held, range: &HeldRange) -> Option<Plan> {
+    /// The plan of a range's revision; none while a calendar that it needs is gone. A range that waits in vain ends
+    /// here, and so does one whose slots a calendar has moved: which of them were meant is not known any more.
+    fn plan_of(&mut self, held: &Held, range: &HeldRange) -> Option<Plan> {
         let calendars = &self.base.calendars;
-        let plan = Plan::compile(&held.definition, &held.job, range.anchor, calendars).ok()?;
-        Some(plan).filter(|plan| plan.missing_calendar().is_none())
+        let plan = Plan::compile(&held.definition, &held.job, range.anchor, calendars).ok();
+        let plan = plan.filter(|plan| plan.missing_calendar().is_none());
+        let before = held.slot.minus(TICK);
+        let is_whole = |plan: &Plan| {
+            let first = plan.next(before) == Some(held.slot);
+            first && plan.count(before, range.through) == range.left
+        };
+        let over = plan.as_ref().map_or_else(|| self.is_given_up(held), |plan| !is_whole(plan));
+        if over {
+            self.give_up(held);
+        }
+        plan.filter(|_| !over)
     }
 
     /// Fires slots of catch-ups and backfills, as many as their pace and their jobs' runs allow.
@@ -349,7 +386,8 @@ impl Draft<'_> {
 
     /// Fires the next slots of a range, at most `most`.
     fn step(&mut self, held: &Held, range: &HeldRange, most: usize) -> usize {
-        if most == 0 || !may_go_on(held, self.live(&held.job)) {
+        let may_end = held.definition.calendars.is_some();
+        if most == 0 || !(may_end || may_go_on(held, self.live(&held.job))) {
             return 0;
         }
         let Some(plan) = self.plan_of(held, range) else { return 0 };

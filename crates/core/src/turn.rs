@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, RunEvent};
-use cronstream_schemas::id::{Epoch, Instance, ShardId, Tick};
+use cronstream_schemas::id::{Epoch, Incarnation, Instance, ShardId, Tick};
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::{Prefix, RunKey};
 use cronstream_schemas::time::Timestamp;
@@ -108,6 +108,8 @@ pub struct HistoryRead {
     pub command: u64,
     /// The job.
     pub job: JobId,
+    /// The life that slots are asked of: what was before its first revision does not matter.
+    pub incarnation: Incarnation,
     /// From which instant on slots are asked for.
     pub from: Timestamp,
     /// Up to which instant slots are asked for.
@@ -145,9 +147,9 @@ impl Partition {
             self.due.prepare(now.horizon(), is_due);
             let mut draft = Draft::new(self, now, settings, cursor.epoch);
             draft.apply_commands();
-            draft.release_held();
-            draft.retry();
             let position = draft.fire_due();
+            draft.retry();
+            draft.release_held();
             draft.catch_up();
             let planned = draft.finish();
             appends.extend(planned.appends);

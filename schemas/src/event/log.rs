@@ -89,7 +89,7 @@ pub struct JobState {
     /// Since when the job is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Timestamp>,
-    /// Slots to come that are to be skipped or shifted, at most 100.
+    /// Slots to come that are to be skipped or shifted, or were shifted and are decided ahead; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Override>,
     /// The version of the zone data that the leader reads zones by, such as `2026f`.
@@ -111,6 +111,18 @@ pub struct Override {
     pub to: Option<Timestamp>,
     /// Sequence of the command that asked for it.
     pub command: u64,
+    /// It was shifted to an earlier instant and decided there, when the slots up to this one were: it is no slot to
+    /// come any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Timestamp>,
+}
+
+impl Override {
+    /// Whether its slot was decided ahead.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.done.is_some()
+    }
 }
 
 /// Why a run exists.

@@ -68,7 +68,11 @@ impl Rules {
 
     /// Every day that a rule names.
     pub(super) fn days(&self) -> DaySet {
-        let mut days = DaySet::none();
+        let mut days = if self.weekly != 0 || self.yearly != [0; 12] || self.nth != [[0; 7]; 12] {
+            DaySet::recurring(|month, length, begins| self.in_month(month, length, begins))
+        } else {
+            DaySet::none()
+        };
         let mut ranges = self.ranges.clone();
         ranges.sort_unstable();
         let mut taken = None;
@@ -77,10 +81,6 @@ impl Rules {
             let first = taken.map_or(first, |taken: Day| first.max(taken));
             days = insert_all(days, first.through(last));
             taken = taken.max(Some(last));
-        }
-        if self.weekly != 0 || self.yearly != [0; 12] || self.nth != [[0; 7]; 12] {
-            let recurring = Day::FIRST.through(Day::LAST).filter(|day| self.recurs(*day));
-            days = insert_all(days, recurring);
         }
         if !self.easter.is_empty() {
             let offsets = -EASTER_MAX..=EASTER_MAX;
@@ -93,19 +93,26 @@ impl Rules {
         days
     }
 
-    fn recurs(&self, day: Day) -> bool {
-        let (month, date, weekday) = (day.month(), day.day(), day.weekday());
-        if self.weekly >> weekday & 1 == 1 || self.yearly[month as usize - 1] >> (date - 1) & 1 == 1
-        {
-            return true;
+    /// The days of a month that recur, one of `length` days that begins on a weekday (0 is Sunday); bit 0 is the first.
+    fn in_month(&self, month: u32, length: u32, begins: u32) -> u32 {
+        let at = month as usize - 1;
+        let mut days = self.yearly[at];
+        for (weekday, nth) in (0..).zip(self.nth[at]) {
+            let first = (weekday + 7 - begins) % 7;
+            let last = length - 1 - (length - 1 - first) % 7;
+            if self.weekly >> weekday & 1 == 1 {
+                (first..length).step_by(7).for_each(|day| days |= 1 << day);
+            }
+            for place in (0..5).filter(|_| nth != 0) {
+                if nth >> place & 1 == 1 && first + 7 * place < length {
+                    days |= 1 << (first + 7 * place);
+                }
+                if nth >> (place + 5) & 1 == 1 && last >= 7 * place {
+                    days |= 1 << (last - 7 * place);
+                }
+            }
         }
-        let nth = self.nth[month as usize - 1][weekday as usize];
-        if nth == 0 {
-            return false;
-        }
-        let from_begin = (date - 1) / 7;
-        let from_end = (month_length(day.year(), month) - date) / 7;
-        (nth >> from_begin | nth >> (5 + from_end)) & 1 == 1
+        days
     }
 }
 
@@ -119,15 +126,6 @@ fn insert_all(mut days: DaySet, more: impl Iterator<Item = Day>) -> DaySet {
 fn day(date: Date) -> Day {
     let (year, month, day) = date.parts();
     Day::new(year, month, day).expect("a date is a day of the calendar")
-}
-
-fn month_length(year: i32, month: u32) -> u32 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 => 28 + u32::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Easter Sunday of a year by the Gregorian computus (Meeus, Jones and Butcher).

@@ -306,3 +306,37 @@ fn the_largest_calendar_is_compiled_without_walking_its_rules_day_by_day() {
     let known = calendars(&[("a/it", &body)]);
     assert_eq!(known.days(&id("a/it")).unwrap().iter().count(), 98_615);
 }
+
+#[test]
+fn a_clone_keeps_the_days_of_the_states_that_it_has() {
+    let mut newer = calendars(&[
+        ("a/x", r#"{"include":[{"date":"2027-01-01"}]}"#),
+        ("a/y", r#"{"include":[{"date":"2027-02-01"}]}"#),
+    ]);
+    let used = CalendarUse { only: vec![id("a/x"), id("a/y")], except: Vec::new(), shift: None };
+    let before = (newer.days(&id("a/x")).unwrap(), newer.working(&used).unwrap());
+    let older = newer.clone();
+    newer.apply(&state("a/x", 3, Some(r#"{"include":[{"date":"2027-02-01"}]}"#)));
+    assert!(Arc::ptr_eq(&older.days(&id("a/x")).unwrap(), &before.0));
+    assert!(Arc::ptr_eq(&older.working(&used).unwrap(), &before.1));
+    assert_eq!(newer.working(&used).unwrap().iter().count(), 1);
+    // What is not built of it is not compiled again.
+    assert!(Arc::ptr_eq(&older.days(&id("a/y")).unwrap(), &newer.days(&id("a/y")).unwrap()));
+}
+
+#[test]
+fn uses_that_no_plan_has_any_more_are_dropped() {
+    let names: Vec<String> = (0..100).map(|n| format!("a/c{n}")).collect();
+    let body = r#"{"include":[{"weekly":["SAT"]}]}"#;
+    let calendars = calendars(&names.iter().map(|name| (&**name, body)).collect::<Vec<_>>());
+    let mut held = Vec::new();
+    for (n, name) in (0..).zip(&names) {
+        for other in &names {
+            let used = CalendarUse { only: vec![id(name)], except: vec![id(other)], shift: None };
+            let days = calendars.working(&used).unwrap();
+            held.extend(Some(days).filter(|_| n == 0));
+        }
+    }
+    let uses = calendars.compiled().uses.len();
+    assert!(uses >= held.len() && uses <= 2 * held.len(), "{uses}");
+}

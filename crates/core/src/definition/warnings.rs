@@ -145,7 +145,7 @@ fn about_expressions(
 fn clock_changes(definition: &JobDefinition, cron: &Cron, now: Timestamp) -> Vec<String> {
     let Ok(zone) = Zone::get(&definition.time_zone) else { return Vec::new() };
     let rules = Rules { gap: definition.gap, fold: definition.fold };
-    let slots = Slots { cron, zone, rules, days: None };
+    let slots = Slots { cron, zone, rules, days: None, shift: None };
     let notes = clock_change_notes(&slots, now.as_millis(), now.plus(AHEAD).as_millis());
     let first = |kind: NoteKind| notes.iter().find(|note| note.kind == kind);
     let kinds = [NoteKind::Gap, NoteKind::Fold];

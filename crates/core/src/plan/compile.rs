@@ -113,10 +113,7 @@ fn cron(crons: &[Cron], shift: Option<Shift>, frame: Frame) -> Kind {
     if let ([cron], None, None) = (crons, &days, &windows) {
         return Kind::Cron(*cron, zone, rules);
     }
-    let part = |cron: &Cron| match (&days, shift) {
-        (Some(working), Some(shift)) => Part::shifted(cron, working, shift),
-        (days, _) => Part { cron: *cron, days: days.clone() },
-    };
+    let part = |cron: &Cron| Part { cron: *cron, days: days.clone(), shift };
     let parts = crons.iter().map(part).collect();
     Kind::Union(Arc::new(Union { parts, rules, open: Open { zone, days: None, windows } }))
 }

@@ -5,12 +5,11 @@
 
 use std::{fmt, str::FromStr};
 
-use cronstream_schemas::definition::Shift;
-
+#[cfg(test)]
+use super::fields::Cron;
 use super::{
     civil::{Month, day_number},
     error::excerpt,
-    fields::Cron,
 };
 
 /// The month of [`Day::FIRST`]: December 1969.
@@ -18,6 +17,9 @@ const FIRST_MONTH: i32 = 1969 * 12 + 11;
 
 /// The months from December 1969 to January 2240.
 const MONTHS: usize = (2240 * 12 - FIRST_MONTH + 1) as usize;
+
+/// Where the mask of the last month is.
+const LAST_CELL: usize = MONTHS - 1;
 
 /// A day of the calendar, 1969-12-30 to 2240-01-03, in no zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,9 +160,15 @@ impl DaySet {
     }
 
     /// The days on which an expression matches.
-    #[must_use]
-    pub fn from_cron(cron: &Cron) -> Self {
+    #[cfg(test)]
+    pub(super) fn from_cron(cron: &Cron) -> Self {
         Self::from_months(|month| cron.matching_days(month) as u32)
+    }
+
+    /// The days that recur: `days` tells those of a month (1 to 12) with so many days that begins on a weekday (0 for
+    /// Sunday); bit 0 is the first.
+    pub(crate) fn recurring(days: impl Fn(u32, u32, u32) -> u32) -> Self {
+        Self::from_months(|month| days(month.index() + 1, month.length(), month.first_weekday()))
     }
 
     /// Takes `day` in; whether it is new.
@@ -240,37 +248,18 @@ impl DaySet {
         std::iter::successors(self.next_in(Day::FIRST), after)
     }
 
-    /// The set with each day that is not in `working` moved to the next or previous one that is.
-    /// Days that have none are left out; two that meet are one.
-    #[must_use]
-    pub fn shifted(&self, working: &Self, shift: Shift) -> Self {
-        let mut moved = self.intersect(working);
-        for day in self.difference(working).iter() {
-            let to = match shift {
-                Shift::Next => working.next_in(day),
-                Shift::Previous => working.prev_in(day),
-            };
-            if let Some(to) = to {
-                moved.insert(to);
-            }
-        }
-        moved
-    }
-
     /// The days of `month` as a mask; bit 0 is the first. A month outside the calendar has none.
     pub(super) fn in_month(&self, month: Month) -> u64 {
         self.0.get(cell(month)).copied().unwrap_or(0).into()
     }
 
     fn from_months(days: impl Fn(Month) -> u32) -> Self {
-        let (mut month, index) = Day::FIRST.place();
+        let (mut month, _) = Day::FIRST.place();
         let mut cells = Vec::with_capacity(MONTHS);
         while cells.len() < MONTHS {
-            cells.push(days(month));
+            cells.push(days(month) & in_calendar(month) as u32);
             month = month.following();
         }
-        cells[0] &= !(low_bits(index) as u32);
-        cells[MONTHS - 1] &= low_bits(Day::LAST.day()) as u32;
         Self(cells.into())
     }
 
@@ -308,6 +297,17 @@ impl FromIterator<Day> for DaySet {
 /// Where a month's mask is; past the end for a month outside the calendar.
 fn cell(month: Month) -> usize {
     usize::try_from(month.ordinal() - FIRST_MONTH).unwrap_or(usize::MAX)
+}
+
+/// The days of `month` that belong to the calendar; bit 0 is the first.
+pub(super) fn in_calendar(month: Month) -> u64 {
+    let days = low_bits(month.length());
+    match cell(month) {
+        0 => days & !low_bits(Day::FIRST.place().1),
+        LAST_CELL => low_bits(Day::LAST.day()),
+        cell if cell < LAST_CELL => days,
+        _ => 0,
+    }
 }
 
 /// A mask of the lowest `count` bits, `count` < 64.
@@ -399,27 +399,6 @@ mod tests {
     }
 
     #[test]
-    fn days_off_move_to_a_working_day_or_are_dropped() {
-        // The 15th of each month; August 2027's is a Sunday.
-        let due = DaySet::from_cron(&Cron::parse("0 9 15 * *").unwrap());
-        let working = DaySet::from_cron(&Cron::parse("0 0 * * 1-5").unwrap());
-        let next = due.shifted(&working, Shift::Next);
-        let previous = due.shifted(&working, Shift::Previous);
-        for (from, after, before) in [
-            ("2027-08-15", "2027-08-16", "2027-08-13"),
-            ("2027-05-15", "2027-05-17", "2027-05-14"),
-            ("2027-06-15", "2027-06-15", "2027-06-15"),
-        ] {
-            assert_eq!(next.next_in(day(from)), Some(day(after)));
-            assert_eq!(previous.prev_in(day(from)), Some(day(before)));
-        }
-        assert_eq!(next.iter().count(), due.iter().count());
-        assert!(due.shifted(&DaySet::none(), Shift::Next).is_empty());
-        let once: DaySet = [day("2027-08-18")].into_iter().collect();
-        assert!(due.shifted(&once, Shift::Next).iter().eq([day("2027-08-18")]));
-    }
-
-    #[test]
     fn sets_agree_with_a_walk_over_their_days() {
         let (first, last) = (day("2027-11-20"), day("2028-03-10"));
         for seed in 1..200_u64 {
@@ -433,9 +412,8 @@ mod tests {
                 };
                 first.through(last).filter(&mut chosen).collect()
             };
-            let (due, open) = (some(5), some(seed % 9 + 1));
-            let (set, working): (DaySet, DaySet) =
-                (due.iter().copied().collect(), open.iter().copied().collect());
+            let due = some(seed % 9 + 1);
+            let set: DaySet = due.iter().copied().collect();
             for day in first.through(last) {
                 assert_eq!(set.contains(day), due.contains(&day));
                 let at_or_after = due.iter().find(|other| **other >= day);
@@ -444,10 +422,6 @@ mod tests {
                 assert_eq!(set.prev_in(day), at_or_before.copied(), "{day}");
             }
             assert!(set.iter().eq(due.iter().copied()));
-            let next = due.iter().filter_map(|day| open.iter().find(|open| *open >= day));
-            assert_eq!(set.shifted(&working, Shift::Next), next.copied().collect());
-            let previous = due.iter().filter_map(|day| open.iter().rfind(|open| *open <= day));
-            assert_eq!(set.shifted(&working, Shift::Previous), previous.copied().collect());
         }
     }
 }

@@ -14,6 +14,7 @@
 mod compile;
 mod item;
 mod lint;
+mod memo;
 mod piece;
 mod shape;
 mod unit;
@@ -115,7 +116,8 @@ pub(crate) fn read(
             Macro::Every(span) => Rule::Every(span),
         }
     } else {
-        Rule::Cron(compile(&split_fields(text, dialect)?, Some(seed))?)
+        let anew = || compile(&split_fields(text, dialect)?, Some(seed));
+        Rule::Cron(memo::compiled(text.text, dialect, anew)?)
     };
     Ok((zone, rule))
 }

@@ -5,10 +5,13 @@
 //!
 //! Invariant: every search and count is bounded by the months between its two ends.
 
+use cronstream_schemas::definition::Shift;
+
 use super::{
     civil::{DAY, Month},
     days::{Day, DaySet, highest_bit, low_bits},
     fields::Cron,
+    moved::Moved,
 };
 
 /// What an expression matches on the days that count.
@@ -17,6 +20,8 @@ pub(super) struct Matches<'a> {
     pub(super) cron: &'a Cron,
     /// `None` is every day.
     pub(super) days: Option<&'a DaySet>,
+    /// Where the matches of other days go; `None` is nowhere.
+    pub(super) shift: Option<Shift>,
 }
 
 impl Matches<'_> {
@@ -165,11 +170,13 @@ impl Matches<'_> {
     }
 
     /// The days of `month` that count; bit 0 is the first.
-    fn days_of(&self, month: Month) -> u64 {
-        let days = self.cron.matching_days(month);
-        match self.days {
-            Some(set) => days & set.in_month(month),
-            None => days,
+    pub(super) fn days_of(&self, month: Month) -> u64 {
+        match (self.days, self.shift) {
+            (None, _) => self.cron.matching_days(month),
+            (Some(set), None) => self.cron.matching_days(month) & set.in_month(month),
+            (Some(working), Some(shift)) => {
+                Moved { due: self.cron, working, shift }.in_month(month)
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ mod grammar;
 mod hash;
 mod local;
 mod matches;
+mod moved;
 mod names;
 mod notes;
 mod open;

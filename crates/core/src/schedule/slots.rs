@@ -18,7 +18,7 @@
 //! `count` is the number of steps `next` would take. All three are bounded by the 270 years of the
 //! calendar. Slots lie in 1970-01-01 to 2239-12-31 UTC.
 
-use cronstream_schemas::definition::{Fold, Gap};
+use cronstream_schemas::definition::{Fold, Gap, Shift};
 
 use super::{
     days::DaySet,
@@ -47,7 +47,7 @@ pub struct Rules {
 /// let zone = Zone::get("Europe/Berlin")?;
 /// let rules = Rules { gap: Some(Gap::Before), fold: None };
 /// // 2026-03-29 has no 02:30 in Berlin. By the offset before the gap it is 03:30 there.
-/// let slots = Slots { cron: &cron, zone, rules, days: None };
+/// let slots = Slots { cron: &cron, zone, rules, days: None, shift: None };
 /// assert_eq!(slots.next(1_774_710_000_000), Some(1_774_747_800_000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -62,6 +62,8 @@ pub struct Slots<'a> {
     /// The days that count; `None` is all. A slot belongs to the day it was written for: one that
     /// a gap moves over midnight to the day before the gap.
     pub days: Option<&'a DaySet>,
+    /// Where the slots of other days go; `None` is nowhere.
+    pub shift: Option<Shift>,
 }
 
 impl Cron {
@@ -86,7 +88,7 @@ impl Cron {
     /// The slots by default rules, on all days.
     #[must_use]
     pub fn slots(&self, zone: Zone) -> Slots<'_> {
-        Slots { cron: self, zone, rules: Rules::default(), days: None }
+        Slots { cron: self, zone, rules: Rules::default(), days: None, shift: None }
     }
 }
 
@@ -182,7 +184,7 @@ impl Slots<'_> {
     }
 
     pub(super) fn matches(&self) -> Matches<'_> {
-        Matches { cron: self.cron, days: self.days }
+        Matches { cron: self.cron, days: self.days, shift: self.shift }
     }
 }
 

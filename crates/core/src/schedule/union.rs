@@ -20,11 +20,11 @@ use cronstream_schemas::definition::Shift;
 use super::{
     civil::{DAY, Month},
     days::{DaySet, low_bits},
-    fields::{Cron, DayRule, Days},
+    fields::Cron,
+    matches::Matches,
     open::{Open, Windows},
     slots::{Rules, Slots},
     table::END,
-    years::Years,
 };
 
 /// The minutes of a day.
@@ -40,25 +40,11 @@ pub struct Part {
     pub cron: Cron,
     /// The days.
     pub days: Option<Arc<DaySet>>,
-}
-
-impl Part {
-    /// An expression on the days that its matches are moved to when they are not in `working`.
-    #[must_use]
-    pub fn shifted(cron: &Cron, working: &DaySet, shift: Shift) -> Self {
-        let days = DaySet::from_cron(cron).shifted(working, shift);
-        Self { cron: cron.on_every_day(), days: Some(Arc::new(days)) }
-    }
+    /// Where its slots of other days go; `None` is nowhere.
+    pub shift: Option<Shift>,
 }
 
 impl Cron {
-    /// The same times of every day.
-    fn on_every_day(&self) -> Self {
-        let (dates, weekdays) = (low_bits(31) as u32, low_bits(7) as u8);
-        let days = Days { dates, weekdays, rule: DayRule::Both, ..Days::NONE };
-        Self { days, months: low_bits(12) as u16, years: Years::EVERY, ..*self }
-    }
-
     /// Whether any of its times of the day lies in a window.
     #[must_use]
     pub fn meets(&self, windows: &Windows) -> bool {
@@ -217,14 +203,14 @@ impl Union {
 
     fn slots_of<'a>(&self, part: &'a Part) -> Slots<'a> {
         let (zone, rules) = (self.open.zone, self.rules);
-        Slots { cron: &part.cron, zone, rules, days: part.days.as_deref() }
+        Slots { cron: &part.cron, zone, rules, days: part.days.as_deref(), shift: part.shift }
     }
 }
 
 impl Part {
     fn days_of(&self, month: Month) -> u64 {
-        let days = self.cron.matching_days(month);
-        self.days.as_ref().map_or(days, |set| days & set.in_month(month))
+        let Self { cron, days, shift } = self;
+        Matches { cron, days: days.as_deref(), shift: *shift }.days_of(month)
     }
 }
 

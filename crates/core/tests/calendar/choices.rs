@@ -19,7 +19,7 @@ const fn fold(fold: Fold) -> Rules {
 #[track_caller]
 fn check(expr: &str, zone: &str, rules: Rules, from: &str, expected: &[&str]) {
     let (cron, zone) = (Cron::parse(expr).unwrap(), Zone::get(zone).unwrap());
-    check_slots(&Slots { cron: &cron, zone, rules, days: None }, from, expected);
+    check_slots(&Slots { cron: &cron, zone, rules, days: None, shift: None }, from, expected);
 }
 
 #[track_caller]
@@ -176,7 +176,7 @@ fn a_choice_changes_nothing_where_the_clock_does_not() {
         for rules in [gap(Gap::Skip), gap(Gap::Before), fold(Fold::Last), fold(Fold::Both)] {
             let (cron, zone) = (Cron::parse("17 2 * * 1").unwrap(), Zone::get(zone).unwrap());
             let from = instant("2026-01-01T00:00:00Z");
-            let chosen = Slots { cron: &cron, zone, rules, days: None };
+            let chosen = Slots { cron: &cron, zone, rules, days: None, shift: None };
             assert_eq!(chosen.next(from), cron.next(zone, from));
             let through = instant("2199-12-31T00:00:00Z");
             assert_eq!(chosen.count(from, through), cron.count(zone, from, through));
@@ -214,7 +214,7 @@ fn days_that_do_not_count_have_no_slots() {
     let day = |text| Day::parse(text).unwrap();
     let mut days = DaySet::all();
     days.remove(day("2026-03-08"));
-    let with = |days, rules| Slots { cron: &cron, zone, rules, days: Some(days) };
+    let with = |days, rules| Slots { cron: &cron, zone, rules, days: Some(days), shift: None };
     let from = "2026-03-07T12:00:00Z";
     // The slot that the gap would owe was written for the 8th.
     for rules in [NO_RULES, gap(Gap::End), gap(Gap::Before)] {
@@ -239,7 +239,7 @@ fn a_slot_belongs_to_the_day_it_was_written_for() {
     let apia = Zone::get("Pacific/Apia").unwrap();
     let cron = Cron::parse("0 12 * * *").unwrap();
     let only: DaySet = [Day::parse("2011-12-30").unwrap()].into_iter().collect();
-    let slots = Slots { cron: &cron, zone: apia, rules: NO_RULES, days: Some(&only) };
+    let slots = Slots { cron: &cron, zone: apia, rules: NO_RULES, days: Some(&only), shift: None };
     check_slots(&slots, "2011-12-01T00:00:00Z", &["2011-12-30T10:00:00Z"]);
     let after = DaySet::all().difference(&only);
     let slots = Slots { days: Some(&after), ..slots };

@@ -80,7 +80,7 @@ fn agree_with_brute_force(
     };
     let days = job.day_set(from, to);
     let zone = Zone::get(name).unwrap();
-    let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref() };
+    let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref(), shift: None };
     let about = || format!("`{text}` in {name} from {from}, {:?}", job.rules);
     let (first, end) = (from * 1_000 - 1, to * 1_000);
     let forward: Vec<_> = std::iter::successors(slots.next(first), |at| slots.next(*at))
@@ -124,7 +124,7 @@ proptest! {
         let Ok(cron) = Cron::parse(&job.expr.text()) else { return Ok(()) };
         let days = job.day_set(0, 3_000_000_000);
         let zone = Zone::get(name).unwrap();
-        let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref() };
+        let slots = Slots { cron: &cron, zone, rules: job.rules, days: days.as_ref(), shift: None };
         let through = at.saturating_add(span);
         let middle = at.saturating_add(span / 3);
         let whole = slots.count(at, through);
@@ -285,7 +285,7 @@ fn any_instant_is_answered_in_bounded_time() {
             (&often, None),
             (&often, Some(&none)),
         ] {
-            let slots = Slots { cron, zone: Zone::get(&name).unwrap(), rules, days };
+            let slots = Slots { cron, zone: Zone::get(&name).unwrap(), rules, days, shift: None };
             for at in instants {
                 assert!(slots.next(at).is_none_or(|next| next > at));
                 assert!(slots.prev(at).is_none_or(|prev| prev < at));

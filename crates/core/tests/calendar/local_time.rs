@@ -128,7 +128,7 @@ fn the_changes_of_a_zone_are_listed() {
 #[track_caller]
 fn check_notes(expr: &str, name: &str, rules: Rules, year: &str, expected: &[&str]) {
     let cron = Cron::parse(expr).unwrap();
-    let slots = Slots { cron: &cron, zone: zone(name), rules, days: None };
+    let slots = Slots { cron: &cron, zone: zone(name), rules, days: None, shift: None };
     let [from, through] = ["01-01", "12-31"].map(|day| instant(&format!("{year}-{day}T12:00:00Z")));
     let words: Vec<_> =
         clock_change_notes(&slots, from, through).into_iter().map(|note| note.words).collect();

@@ -6,6 +6,7 @@
 
 mod choices;
 mod clock_changes;
+mod day_bounds;
 mod day_oracle;
 mod debian_cron;
 mod dialects;
@@ -13,14 +14,20 @@ mod docs;
 mod fuzz;
 mod hash_slots;
 mod laws;
+mod lint_bounds;
 mod lints;
 mod local_time;
 mod normal_form;
+mod note_instants;
 mod oracle;
+mod prefix_positions;
 mod refusals;
 mod releases;
 mod syntax;
+mod vector_verdicts;
+mod word_bounds;
 mod words;
+mod zone_hints;
 
 use chrono::{DateTime, SecondsFormat};
 use cronstream_core::schedule::{Cron, Seed, Zone};

@@ -60,7 +60,8 @@ fn unknown_releases_and_zones_are_refused() {
 /// What `2025b` and the bundled release make of a job, as `was -> is`.
 fn moved(expr: &str, zone: &str, from: &str, through: &str, limit: usize) -> (Vec<String>, i64) {
     let cron = Cron::parse(expr).unwrap();
-    let under = |zone| Slots { cron: &cron, zone, rules: Rules::default(), days: None };
+    let under =
+        |zone| Slots { cron: &cron, zone, rules: Rules::default(), days: None, shift: None };
     let was = under(Zone::at_version(zone, "2025b").unwrap());
     let is = under(Zone::get(zone).unwrap());
     let found = differences(&was, &is, instant(from), instant(through), limit);

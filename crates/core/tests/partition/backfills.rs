@@ -1,8 +1,10 @@
 //! Backfills: past slots run again, each under the revision of then.
 
+use cronstream_core::backfill::Unread;
 use cronstream_schemas::verdict::Outcome;
 
 use crate::script::{at, check, play};
+use crate::world::World;
 
 /// B159: a daily job became hourly; a backfill of yesterday runs yesterday's one slot.
 #[test]
@@ -79,9 +81,8 @@ fn a_slot_may_be_backfilled_again_by_another_command() {
         10:11:00+ backfill a 10:10:00 10:10:00
         10:11:00 backfill a 10:10:00 10:10:00
             held a 10:10:00..10:10:00 x1 backfill rev 1
-            -> backfilling 1
-            --
             held a 10:10:00..10:10:00 x1 backfill rev 1
+            -> backfilling 1
             -> backfilling 1
             --
             fired a backfill 2 10:10:00 as r2.1 rev 1
@@ -165,7 +166,7 @@ fn ten_thousand_slots_are_the_most_and_a_pause_does_not_keep_them_from_running()
 }
 
 #[test]
-fn a_history_that_was_not_read_is_asked_for_again_and_a_later_command_waits() {
+fn a_history_is_asked_for_once_and_a_later_command_waits_for_it() {
     let mut world = play(
         r#"
         10:00:00 define a {"every":"10m"}
@@ -180,12 +181,10 @@ fn a_history_that_was_not_read_is_asked_for_again_and_a_later_command_waits() {
     let turn = world.turn();
     let read = turn.history.expect("a backfill needs the history");
     assert_eq!((read.command, read.job.to_string().as_str()), (2, "n/a"));
-    // Asked for once, answered without it; then asked for again.
     assert_eq!(world.turn().history, None);
-    world.leader.history_read(7, Some(Vec::new()));
+    // One that was asked for another command is not taken for it.
+    world.leader.history_read(7, Ok(Vec::new()));
     assert_eq!(world.turn().history, None);
-    world.leader.history_read(read.command, None);
-    assert_eq!(world.turn().history, Some(read));
     assert_eq!(world.leader.commands_through(), 1);
 }
 
@@ -237,4 +236,47 @@ fn a_hundred_entries_of_a_job_are_the_most_that_wait() {
     let is_taken = |outcome: &&Outcome| matches!(outcome, Outcome::Backfilling { slots: 1 });
     assert_eq!((told.len(), told.iter().filter(is_taken).count()), (101, 99));
     assert_eq!(world.leader.held().count(), 100);
+}
+
+/// Commands of the partition wait for the history: what is not told in time must not hold them up.
+#[test]
+fn a_history_that_cannot_be_read_rejects_the_backfill_and_holds_up_nothing_behind_it() {
+    let said = |unread: Option<Unread>, from: &str| {
+        let mut world = World::new(at("10:00:00"));
+        let body = r#"{"task":"t","schedule":{"every":"10m"},"overlap":"allow"}"#;
+        world.publish(world.now, "cron.define.n.a", body, None);
+        world.settle(|_, _, _| ());
+        world.now = at("11:00:00");
+        let stretch = format!(r#"{{"from":"{}","to":"{}"}}"#, at(from), at("10:59:00"));
+        world.publish(world.now, "cron.backfill.n.a", &stretch, None);
+        world.publish(world.now, "cron.trigger.n.a", "", None);
+        let mut outcomes = Vec::new();
+        for _ in 0..100 {
+            let turn = world.turn();
+            if let Some(read) = &turn.history {
+                let unread = unread.expect("a history is asked for");
+                world.leader.history_read(read.command, Err(unread));
+            }
+            if let Some(batch) = &turn.batch {
+                let replies = batch.replies.iter();
+                outcomes.extend(replies.map(|reply| reply.verdict.outcome.clone()));
+                world.store(batch);
+            }
+        }
+        outcomes
+    };
+    for (unread, problem) in [
+        (Unread::NoAnswer, "the job's history could not be read in time"),
+        (Unread::TooLong, "too many revisions lie about it to be read"),
+    ] {
+        let outcomes = said(Some(unread), "09:00:00");
+        let [Outcome::Rejected { faults, .. }, Outcome::Fired { .. }] = &outcomes[..] else {
+            panic!("{outcomes:?}")
+        };
+        assert_eq!(faults[0].problem, problem);
+        assert!(faults[0].expected.contains("2026-03-01T10:00:00"), "{}", faults[0].expected);
+    }
+    // The revision in force owns the whole stretch: nothing is read.
+    let outcomes = said(None, "10:20:00");
+    assert!(matches!(outcomes[0], Outcome::Backfilling { slots: 4 }), "{outcomes:?}");
 }

@@ -1,6 +1,7 @@
 //! Bounds: what comes all at once is cut into batches, and nothing is lost at a cut.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use cronstream_core::partition::{COMMANDS_WAITING_MAX, Partition};
 use cronstream_core::turn::{APPENDS_MAX, COMMANDS_MAX, EVENTS_MAX};
@@ -206,4 +207,61 @@ fn a_cursor_follows_other_partitions_commands_every_six_hours() {
     assert_eq!((batch.events.len(), batch.cursor.commands_through), (0, 1_000));
     world.store(&batch);
     assert!(world.turn().batch.is_none());
+}
+
+/// A hundred overridden slots, each between two others whose jitter has not passed, of a job with the largest params.
+#[test]
+fn an_edit_that_hands_on_a_hundred_overridden_slots_is_cut_into_batches() {
+    let check = |verb: &str, field: &str| {
+        let params = format!(r#""{}""#, "x".repeat(128 * 1024 - 2));
+        let schedule = r#""schedule":{"every":"1m"},"jitter":"24h""#;
+        let definition = format!(r#"{{"task":"t",{schedule},"params":{params}}}"#);
+        let mut world = World::new(at("10:00:00"));
+        world.publish(world.now, "cron.define.n.a", &definition, None);
+        world.settle(|_, _, _| ());
+        for n in 1..=100_u64 {
+            let slot = world.now.plus(Duration::from_secs(120 * n));
+            let body = format!(r#"{{"slot":"{slot}"{field}}}"#);
+            world.publish(world.now, &format!("cron.{verb}.n.a"), &body, None);
+        }
+        world.settle(|_, _, _| ());
+        world.now = at("13:50:00");
+        let edit = r#"{"task":"t","schedule":{"every":"1h"}}"#;
+        world.publish(world.now, "cron.define.n.a", edit, None);
+        let mut batches = 0;
+        world.settle(|_, _, _| batches += 1);
+        assert!(batches > 1, "{batches} batches");
+        let job = world.leader.job(&"n/a".parse().unwrap()).unwrap();
+        assert_eq!((job.state.command, job.state.effective_after), (102, world.now));
+        laws::check_log(&world);
+    };
+    check("skip", "");
+    check("shift", r#","to":"2026-03-05T00:00:00Z""#);
+}
+
+#[test]
+fn what_is_on_time_goes_before_all_that_a_hold_has_kept() {
+    const JOBS: usize = 5_000;
+    let mut world = with_jobs(JOBS, r#"{"task":"t","schedule":{"every":"1h"}}"#);
+    let punctual = r#"{"task":"t","schedule":{"cron":"5 * * * *"}}"#;
+    world.publish(world.now, "cron.define.n.now", punctual, None);
+    world.settle(|_, _, _| ());
+    world.settings.hold = true;
+    world.now = at("11:00:00");
+    world.settle(|_, _, _| ());
+    world.settings.hold = false;
+    world.now = at("11:05:00");
+    let (mut first, mut batches, mut fired) = (None, 0, 0);
+    world.settle(|_, turn, _| {
+        let events = turn.batch.iter().flat_map(|batch| &batch.events);
+        for planned in events {
+            let LogEvent::Fired(it) = &planned.event else { continue };
+            first.get_or_insert((it.job.name.to_string(), batches));
+            fired += 1;
+        }
+        batches += 1;
+    });
+    assert_eq!((first, fired), (Some(("now".to_owned(), 0)), JOBS + 1));
+    // Two events for each, and up to three places that stay empty.
+    assert!(batches <= (2 * JOBS).div_ceil(EVENTS_MAX - 4), "{batches} batches");
 }

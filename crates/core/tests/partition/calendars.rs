@@ -233,3 +233,103 @@ fn slots_before_a_replacement_are_decided_by_the_days_from_before() {
         "#,
     );
 }
+
+/// The calendar may never come back: an edit does without it, or it has been gone for too long.
+#[test]
+fn a_slot_that_waits_for_a_calendar_does_not_wait_for_ever() {
+    check(
+        r#"
+        10:00:00 calendar hol {"include":[{"date":"2026-03-09"}]}
+            calendar hol rev 1
+            -> accepted 1 for 0 jobs
+        10:00:00 define a {"cron":"*/10 * * * *"} "calendars":{"except":["n/hol"]}, "overlap":"allow"
+            defined a rev 2 life 2 after 10:00:00
+            -> accepted 2 next 10:10:00
+        10:00:00 define b {"cron":"10 10 1 3 *"} "calendars":{"except":["n/hol"]}, "misfire":{"window":"1h"}
+            defined b rev 3 life 3 after 10:00:00
+            -> accepted 3 next 10:10:00
+        10:05:00 lose hol
+        10:10:00
+            held a 10:10:00 calendarmissing rev 2
+            held b 10:10:00 calendarmissing rev 3
+        10:11:00 define a {"cron":"*/30 * * * *"} "overlap":"allow"
+            defined a rev 4 life 2 after 10:11:00
+            -> accepted 4 next 10:30:00
+            --
+            held ended a 10:10:00
+            skipped a 10:10:00 misfire rev 2
+        10:30:00
+            fired a 10:30:00 as r1.1 rev 4
+        11:10:00.001 takeover
+            fired a 11:00:00 as r2.1 rev 4
+            held ended b 10:10:00
+            skipped b 10:10:00 misfire rev 3
+        "#,
+    );
+}
+
+#[test]
+fn a_range_ends_when_its_calendar_is_deleted() {
+    check(
+        r#"
+        10:00:00 calendar hol {"include":[{"date":"2026-03-09"}]}
+            calendar hol rev 1
+            -> accepted 1 for 0 jobs
+        10:00:00 define a {"every":"10m"} "calendars":{"except":["n/hol"]}, "misfire":{"policy":"fire_all"}
+            defined a rev 2 life 2 after 10:00:00 anchor 10:00:00
+            -> accepted 2 next 10:10:00
+        10:35:00 takeover
+            held a 10:10:00..10:30:00 x3 catchup rev 2
+            --
+            fired a 10:10:00 as r1.1 rev 2
+            held a 10:20:00..10:30:00 x2 catchup rev 2
+        10:35:30 backfill a 10:15:00 10:25:00
+            held a 10:20:00..10:20:00 x1 backfill rev 2
+            -> backfilling 1
+        10:36:00 define a {"every":"10h"}
+            defined a rev 4 life 2 after 10:36:00 anchor 10:36:00
+            -> accepted 4 next 20:36:00
+        10:36:00 calendar-delete hol
+            calendar hol deleted
+            -> accepted 1 for 0 jobs
+            --
+            held ended a 10:20:00..
+            skipped a 10:20:00 misfire backfill 3 rev 2
+            held ended a 10:20:00..
+            skipped a 10:20:00..10:30:00 x2 misfire rev 2
+        "#,
+    );
+}
+
+#[test]
+fn a_range_ends_when_a_replaced_calendar_moves_its_slots() {
+    check(
+        r#"
+        10:00:00 calendar hol {"include":[{"date":"2026-03-09"}]}
+            calendar hol rev 1
+            -> accepted 1 for 0 jobs
+        10:00:00 define a {"every":"10m"} "calendars":{"except":["n/hol"]}, "misfire":{"policy":"fire_all"}
+            defined a rev 2 life 2 after 10:00:00 anchor 10:00:00
+            -> accepted 2 next 10:10:00
+        10:35:00 takeover
+            held a 10:10:00..10:30:00 x3 catchup rev 2
+            --
+            fired a 10:10:00 as r1.1 rev 2
+            held a 10:20:00..10:30:00 x2 catchup rev 2
+        10:36:00 calendar hol {"include":[{"date":"2026-03-10"}]}
+            calendar hol rev 3
+            -> accepted 3 for 1 jobs
+        10:37:00 start r1
+        10:38:00 succeed r1
+            fired a 10:20:00 as r2.1 rev 2
+            held a 10:30:00..10:30:00 x1 catchup rev 2
+        10:39:00 calendar hol {"include":[{"date":"2026-03-01"}]}
+            calendar hol rev 4
+            -> accepted 4 for 1 jobs
+        10:39:01 start r2
+        10:39:02 succeed r2
+            held ended a 10:30:00..
+            skipped a 10:30:00 misfire rev 2
+        "#,
+    );
+}

@@ -206,3 +206,34 @@ fn a_hundred_slots_a_second_are_the_most_of_all_jobs_together() {
     served.dedup();
     assert_eq!(served.len(), 120, "each job once before any job twice");
 }
+
+/// A revision that lets runs stand side by side may always have a live one: a slot of the one before that waits for
+/// their end is missed in the end.
+#[test]
+fn a_slot_that_waits_for_the_end_of_runs_does_not_wait_for_ever() {
+    check(
+        r#"
+        10:00:00 define a {"every":"10m"} "misfire":{"policy":"fire_all","window":"45m"}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 10:10:00
+        10:35:00 takeover
+            held a 10:10:00..10:30:00 x3 catchup rev 1
+            --
+            fired a 10:10:00 as r1.1 rev 1
+            held a 10:20:00..10:30:00 x2 catchup rev 1
+        10:36:00 start r1
+        10:40:00
+            held a 10:40:00 queued rev 1
+        10:41:00 define a {"every":"10h"} "overlap":"allow"
+            defined a rev 2 life 1 after 10:41:00 anchor 10:41:00
+            -> accepted 2 next 20:41:00
+        11:25:00
+        11:25:00.001 takeover
+            held ended a 10:40:00
+            skipped a 10:40:00 misfire rev 1
+        11:26:00 succeed r1
+            fired a 10:20:00 as r2.1 rev 1
+            held a 10:30:00..10:30:00 x1 catchup rev 1
+        "#,
+    );
+}

@@ -1,6 +1,11 @@
 //! Fixed delays: the next slot counts from the end of the run before.
 
-use crate::script::check;
+use std::time::Duration;
+
+use cronstream_schemas::event::LogEvent;
+
+use crate::script::{at, check};
+use crate::world::World;
 
 #[test]
 fn the_next_slot_counts_from_the_end_of_the_run_before() {
@@ -127,4 +132,35 @@ fn a_pause_does_not_move_the_base_and_a_resume_treats_what_was_missed_as_missed(
             -> accepted 1 next none
         "#,
     );
+}
+
+/// The record of a skipped slot is kept for 30 days, and the delay is longer.
+#[test]
+fn a_delay_whose_records_have_vanished_is_counted_on_and_fires() {
+    let mut world = World::new(at("10:00:00"));
+    let body = r#"{"task":"t","schedule":{"fixed_delay":"60d"},"retention":"60d"}"#;
+    world.publish(world.now, "cron.define.n.a", body, None);
+    world.publish(world.now, "cron.skip.n.a", "", None);
+    let other = r#"{"task":"t","schedule":{"every":"6h"},"overlap":"allow"}"#;
+    world.publish(world.now, "cron.define.n.b", other, None);
+    world.settle(|_, _, _| ());
+    let (begin, day) = (world.now, Duration::from_secs(24 * 3_600));
+    for days in 1..=130 {
+        world.now = begin.plus(day * days);
+        world.settle(|_, _, _| ());
+        if days % 20 == 0 {
+            let expired = world.now.minus(day * 30);
+            let is_kept = |event: &LogEvent| match event {
+                LogEvent::Skipped(skipped) => skipped.at > expired,
+                _ => true,
+            };
+            world.log.retain(is_kept);
+            world.take_over();
+        }
+    }
+    let fired = world.log.iter().filter_map(|event| match event {
+        LogEvent::Fired(it) if it.job.name.as_str() == "a" => Some(it.scheduled_at),
+        _ => None,
+    });
+    assert_eq!(fired.collect::<Vec<_>>(), [begin.plus(day * 120)]);
 }

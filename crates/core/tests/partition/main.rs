@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod ahead;
 mod attack;
 mod backfills;
 mod bounds;
@@ -13,6 +14,7 @@ mod cancels;
 mod catch_up;
 mod clock;
 mod commands;
+mod costs;
 mod editing;
 mod fixed_delays;
 mod foreign;

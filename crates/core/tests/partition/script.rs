@@ -274,7 +274,8 @@ fn after(state: &JobState) -> String {
 }
 
 fn overridden(state: &JobState) -> String {
-    let all = state.overrides.iter().map(|it| match it.to {
+    let to_come = state.overrides.iter().filter(|it| !it.is_done());
+    let all = to_come.map(|it| match it.to {
         None => format!(" skips {}", show_at(it.slot)),
         Some(to) => format!(" shifts {} to {}", show_at(it.slot), show_at(to)),
     });

@@ -201,7 +201,7 @@ impl World {
                 break;
             }
         }
-        self.leader.history_read(read.command, Some(collector.finish()));
+        self.leader.history_read(read.command, Ok(collector.finish()));
     }
 
     /// Stores a batch and folds it.

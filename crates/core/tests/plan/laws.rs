@@ -145,7 +145,7 @@ fn brute_force(definition: &JobDefinition, anchor: Timestamp, from: i64, to: i64
             let rules = Rules { gap: definition.gap, fold: definition.fold };
             for text in all.as_slice() {
                 let cron = Cron::parse(text).unwrap();
-                let slots = Slots { cron: &cron, zone, rules, days: days.as_deref() };
+                let slots = Slots { cron: &cron, zone, rules, days: days.as_deref(), shift: None };
                 let next = |after| slots.next(after).filter(|slot| *slot < to);
                 let all = std::iter::successors(next(from - 1), |slot| next(*slot));
                 found.extend(all.filter(|at| in_windows(definition, zone.civil(*at).1)));

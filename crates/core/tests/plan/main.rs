@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod definitions;
+mod interval_edges;
 mod laws;
 mod misfires;
 mod slots;

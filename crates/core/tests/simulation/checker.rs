@@ -9,13 +9,14 @@ use std::time::Duration;
 use cronstream_schemas::definition::Overlap;
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{
-    Cause, Cursor, FailureKind, Fired, Held, HeldReason, JobState, LogEvent, Place, RunEvent,
-    SkipReason, Skipped, SkippedWhat, TriggerCause,
+    Cause, Cursor, Fired, Held, HeldReason, JobState, LogEvent, RunEvent, SkipReason, Skipped,
+    SkippedWhat, TriggerCause,
 };
 use cronstream_schemas::id::{Incarnation, Instance, Revision, RunId, ShardId};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
+use crate::run_order::fault;
 use crate::slots::{between, fixed_delay, is_slot, jitter};
 use crate::store::{LogMessage, RunMessage};
 use crate::world::MAX_CLOCK_ERROR;
@@ -48,6 +49,19 @@ pub(crate) struct ShardHistory {
     pub(crate) failed: bool,
     /// From when each failed fire may be fired again.
     retry_from: BTreeMap<u32, Timestamp>,
+}
+
+impl JobHistory {
+    /// A slot that was decided ahead says nothing of those before it.
+    fn decide_through(&mut self, slot: Timestamp) {
+        if !self.states.last().is_some_and(|state| is_done(state, slot)) {
+            self.last_decided = self.last_decided.max(slot);
+        }
+    }
+}
+
+fn is_done(state: &JobState, slot: Timestamp) -> bool {
+    state.overrides.iter().any(|it| it.is_done() && it.slot == slot)
 }
 
 /// The checker.
@@ -156,7 +170,7 @@ impl Checker {
                         wrong.push(format!("slot {} held twice", slot.1));
                     }
                 }
-                job.last_decided = job.last_decided.max(slots.last().copied().unwrap_or(held.slot));
+                job.decide_through(slots.last().copied().unwrap_or(held.slot));
             }
         }
         let id = &held.job;
@@ -182,7 +196,13 @@ impl Checker {
         self.effect(state.command);
         let job = Arc::make_mut(self.jobs.entry(state.job.clone()).or_default());
         let before = job.states.last();
-        let floor = before.map_or(Timestamp::MIN, |before| before.effective_after);
+        // A new life begins at its command, whatever became of a former one.
+        let begins = before.is_none_or(|before| before.incarnation != state.incarnation);
+        if begins {
+            job.last_decided = Timestamp::MIN;
+        }
+        let same_life = before.filter(|_| !begins);
+        let floor = same_life.map_or(Timestamp::MIN, |before| before.effective_after);
         let newer = before.is_none_or(|before| before.command < state.command);
         let most = floor.max(job.last_decided).max(if resumed { floor } else { state.at });
         // Of a fixed delay whose records have vanished nothing but the position tells what was decided.
@@ -209,7 +229,8 @@ impl Checker {
         let moved = before.command == state.command;
         let after = state.effective_after;
         let decided = job.last_decided.max(before.effective_after);
-        let owed = between(&before, decided.plus(Duration::from_millis(1)), after);
+        let mut owed = between(&before, decided.plus(Duration::from_millis(1)), after);
+        owed.retain(|slot| !is_done(&before, *slot));
         let shifted = before.overrides.iter().any(|it| it.slot == after && it.to.is_some());
         let delays = fixed_delay(&before).is_some();
         // Of a fixed delay whose records have vanished nothing but the position tells what was decided.
@@ -382,7 +403,7 @@ impl Checker {
         } else {
             wrong.push(format!("no revision {revision:?}"));
         }
-        job.last_decided = job.last_decided.max(last);
+        job.decide_through(last);
         if early {
             wrong.push(format!("slot {last} decided at {at}"));
         }
@@ -432,64 +453,4 @@ impl Checker {
             )
         });
     }
-}
-
-/// What is wrong with an event behind `last`.
-fn fault(
-    shard: &ShardHistory,
-    at: Timestamp,
-    last: Option<&RunEvent>,
-    event: &RunEvent,
-) -> Option<&'static str> {
-    let place = event.place();
-    let before = last.map_or(Place::default(), RunEvent::place);
-    let max = shard.fired.retry.max_attempts;
-    let by_leader =
-        matches!(event, RunEvent::Expired(_) | RunEvent::Cancelled(_) | RunEvent::Lost(_));
-    if by_leader && at.plus(MAX_CLOCK_ERROR) >= shard.fired.keep_until {
-        return None; // No ticker worked for the whole retention: what there was has vanished.
-    }
-    if shard.ended {
-        return Some("the shard had ended");
-    }
-    match event {
-        RunEvent::Started(_) => {
-            let delivery = if before.fire_no == place.fire_no { before.delivery + 1 } else { 1 };
-            let failed = matches!(last, Some(RunEvent::AttemptFailed(_)));
-            match () {
-                () if place.fire_no > shard.fires => Some("the fire is not in the log"),
-                () if place.fire_no < before.fire_no => Some("a later fire had begun"),
-                () if failed && place.fire_no == before.fire_no => Some("its fire had failed"),
-                () if place.attempt != before.attempt + 1 => Some("the attempt is miscounted"),
-                () if place.attempt > max => Some("too many attempts"),
-                () if place.delivery != delivery => Some("the delivery is miscounted"),
-                () => None,
-            }
-        }
-        RunEvent::Failed(failed) if failed.failure.kind == FailureKind::Crashed => {
-            let crashed = matches!(last, Some(RunEvent::Started(_))) && before.attempt == max;
-            (!crashed).then_some("no last attempt had crashed")
-        }
-        RunEvent::Interrupted(own) => {
-            let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor == own.executor);
-            let right = mine && place.attempt + 1 == before.attempt;
-            (!right).then_some("it does not follow its own start")
-        }
-        RunEvent::AttemptFailed(own) => {
-            let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor == own.executor);
-            let right = mine && place == before && place.attempt < max;
-            (!right).then_some("it does not follow its own start, or was the last attempt")
-        }
-        RunEvent::Succeeded(own) => follows(last, &own.executor.instance, place == before),
-        RunEvent::Failed(own) => follows(last, &own.executor.instance, place == before),
-        RunEvent::Expired(_) => last.is_some().then_some("it had started"),
-        RunEvent::Cancelled(_) | RunEvent::Lost(_) => {
-            (place != before).then_some("it does not repeat the place before it")
-        }
-    }
-}
-
-fn follows(last: Option<&RunEvent>, instance: &Instance, same: bool) -> Option<&'static str> {
-    let mine = matches!(last, Some(RunEvent::Started(s)) if s.executor.instance == *instance);
-    (!(mine && same)).then_some("it does not follow its own start")
 }

@@ -1,6 +1,6 @@
 //! The history of a job, as a leader's shell reads it for a backfill.
 
-use cronstream_core::backfill::Collector;
+use cronstream_core::backfill::{Collector, Unread};
 use cronstream_core::turn::HistoryRead;
 use cronstream_schemas::event::LogEvent;
 
@@ -18,7 +18,7 @@ impl World {
                 break;
             }
         }
-        let history = (!self.log.poison).then(|| collector.finish());
+        let history = if self.log.poison { Err(Unread::NoAnswer) } else { Ok(collector.finish()) };
         self.tickers[n].fold.history_read(read.command, history);
     }
 }

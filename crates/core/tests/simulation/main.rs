@@ -17,6 +17,7 @@ mod queue;
 mod rest;
 mod rng;
 mod rule;
+mod run_order;
 mod search;
 mod seeds;
 mod slots;

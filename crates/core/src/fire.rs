@@ -1,0 +1,66 @@
+//! The order that begins a run: what a slot, a trigger or a backfill fires.
+//!
+//! Invariant: a fire is self-contained, and its run id follows from the job's life and the cause alone.
+
+use cronstream_schemas::definition::JobDefinition;
+use cronstream_schemas::event::{Cause, Fired, JobState};
+use cronstream_schemas::id::{RunId, RunSeed};
+
+use crate::definition::lifetime;
+use crate::draft::{Draft, Order};
+use crate::retry;
+use crate::schedule::Zone;
+
+impl Draft<'_> {
+    /// The first fire of a run.
+    pub(crate) fn fired(
+        &self,
+        state: &JobState,
+        definition: &JobDefinition,
+        order: Order,
+    ) -> Fired {
+        let Order { cause, scheduled_at, params } = order;
+        let seed = match &cause {
+            Cause::Slot(slot) => RunSeed::Slot(*slot),
+            Cause::Backfill(it) => RunSeed::Backfill(it.slot, it.command),
+            Cause::Trigger(trigger) => match &trigger.key {
+                Some(key) => RunSeed::Trigger(key),
+                None => RunSeed::Command(trigger.command),
+            },
+        };
+        let run = RunId::derive(scheduled_at, &state.job, state.incarnation, seed);
+        let now = self.now.wall;
+        let run_by = now.plus(lifetime(definition));
+        let mut fired = Fired {
+            job: state.job.clone(),
+            revision: state.revision,
+            incarnation: state.incarnation,
+            run,
+            shard: 0,
+            shards: 1,
+            fire_no: 1,
+            cause,
+            scheduled_at,
+            fired_at: now,
+            queue: definition.queue.clone(),
+            task: definition.task.clone(),
+            params: params.unwrap_or_else(|| definition.params.clone()),
+            timeout: definition.timeout,
+            start_by: now.plus(definition.start_within.to_duration()),
+            run_by,
+            keep_until: run_by.plus(definition.retention.to_duration()),
+            retry: retry::policy(definition.max_attempts),
+            epoch: self.epoch,
+            traceparent: String::new(),
+            node: self.node(),
+            tzdb: Some(Zone::tzdb_version().to_owned()),
+        };
+        fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
+        fired
+    }
+}
+
+/// The place of a fire's span; whether a run is traced is decided by its first fire.
+pub(crate) fn traceparent(fired: &Fired, traced: bool) -> String {
+    fired.run.trace_context(&fired.span_name(), traced).to_string()
+}
