@@ -1,7 +1,7 @@
 //! `get`: a job as it is in force.
 
 use cronstream_bus::Bus;
-use cronstream_schemas::definition::{JobDefinition, Schedule};
+use cronstream_schemas::definition::{JobDefinition, MisfirePolicy, Schedule, Shift};
 use cronstream_schemas::event::{JobState, Override};
 use cronstream_schemas::id::{Incarnation, Revision};
 use cronstream_schemas::name::JobId;
@@ -107,7 +107,7 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
         None => words::job_state(state).to_owned(),
     };
     lines.push(("state", standing));
-    lines.push(("revision", format!("{}, since {}", state.revision.0, state.at)));
+    lines.push(("revision", format!("{}, last changed {}", state.revision.0, state.at)));
     if let Some(definition) = &state.definition {
         let labels: Vec<_> =
             definition.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -116,6 +116,9 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
             ("labels", labels.join(" ")),
             ("schedule", words::schedule(definition)),
             ("in words", in_words(&state.job, definition)),
+        ]);
+        lines.extend(limits(definition));
+        lines.extend([
             ("task", format!("{} on queue {}", definition.task, definition.queue)),
             ("params", definition.params.as_str().to_owned()),
             ("timeout", definition.timeout.to_string()),
@@ -127,7 +130,8 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
     }
     let next: Vec<_> = next.iter().map(ToString::to_string).collect();
     lines.push(("next", next.join(", ")));
-    let asked = state.overrides.iter().map(|asked| match asked.to {
+    let to_come = state.overrides.iter().filter(|asked| !asked.is_done());
+    let asked = to_come.map(|asked| match asked.to {
         None => format!("{} is skipped", asked.slot),
         Some(to) => format!("{} is shifted to {to}", asked.slot),
     });
@@ -135,6 +139,49 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
     lines.push(("zone data", state.tzdb.clone().unwrap_or_default()));
     lines.retain(|(_, value)| !value.is_empty());
     fields(&lines)
+}
+
+/// What filters, moves and delays the slots, and what becomes of missed ones, where it is not the default.
+fn limits(definition: &JobDefinition) -> Vec<(&'static str, String)> {
+    let list = |word: &str, names: &[JobId]| {
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        (!names.is_empty()).then(|| format!("{word} {}", names.join(", ")))
+    };
+    let calendars = definition.calendars.as_ref().map(|used| {
+        let shift = used.shift.map(|shift| match shift {
+            Shift::Next => "moved to the next day they leave".to_owned(),
+            Shift::Previous => "moved to the last day before that they leave".to_owned(),
+        });
+        let parts = [list("only", &used.only), list("except", &used.except), shift];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    });
+    let windows: Vec<_> = definition.windows.iter().map(ToString::to_string).collect();
+    let misfire = &definition.misfire;
+    let policy = match misfire.policy {
+        MisfirePolicy::FireOnce => "fire_once".to_owned(),
+        MisfirePolicy::FireAll => format!("fire_all, at most {}", misfire.limit),
+        MisfirePolicy::Skip => "skip".to_owned(),
+    };
+    let window = misfire.window.map(|window| format!(", window {window}")).unwrap_or_default();
+    let misfired = format!("{policy}, threshold {}{window}", misfire.threshold);
+    let text = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    vec![
+        ("gap", words::gap(definition.gap).to_owned()),
+        ("fold", words::fold(definition.fold).to_owned()),
+        ("calendars", calendars.unwrap_or_default()),
+        ("start", text(definition.start)),
+        ("end", text(definition.end)),
+        ("windows", windows.join(", ")),
+        (
+            "jitter",
+            if definition.jitter.as_millis() == 0 {
+                String::new()
+            } else {
+                format!("below {}", definition.jitter)
+            },
+        ),
+        ("misfire", if misfire.is_default() { String::new() } else { misfired }),
+    ]
 }
 
 /// A cron expression in words; what else there is reads in words already.

@@ -113,7 +113,12 @@ pub(crate) fn next_slots(
         return Vec::new();
     };
     let first = plan.next(after.max(state.effective_after));
-    std::iter::successors(first, |slot| plan.next(*slot)).take(count).collect()
+    let slots = std::iter::successors(first, |slot| plan.next(*slot));
+    let fires = |slot: &Timestamp| {
+        let asked = state.overrides.iter().find(|asked| asked.slot == *slot);
+        asked.is_none_or(|asked| asked.to.is_some() && !asked.is_done())
+    };
+    slots.filter(fires).take(count).collect()
 }
 
 /// The job's schedule, compiled; none for a deleted job, or one whose calendar a later version wrote.

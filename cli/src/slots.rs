@@ -120,7 +120,11 @@ impl Timetable {
         let plan = plan.unwrap_or(&self.plan);
         let first = at_or_after(plan, from);
         let slots = std::iter::successors(first, |slot| plan.next(*slot));
-        let slots: Vec<_> = slots.take_while(|slot| *slot < before).take(most).collect();
+        // A slot that was shifted to an earlier instant and has fired there is none to come.
+        let is_done =
+            |slot: &Timestamp| overrides.iter().any(|asked| asked.slot == *slot && asked.is_done());
+        let slots = slots.take_while(|slot| *slot < before).filter(|slot| !is_done(slot));
+        let slots: Vec<_> = slots.take(most).collect();
         let changes = match (slots.first(), slots.last()) {
             (Some(first), Some(last)) => self.clock_changes(first.minus(CHANGE), last.plus(CHANGE)),
             _ => Vec::new(),

@@ -2,7 +2,7 @@
 
 use chrono::{FixedOffset, SecondsFormat};
 use cronstream_core::schedule::{Rule, Seed, Zone, parse};
-use cronstream_schemas::definition::{Dialect, JobDefinition, Overlap, Schedule, When};
+use cronstream_schemas::definition::{Dialect, Fold, Gap, JobDefinition, Overlap, Schedule, When};
 use cronstream_schemas::event::{Cause, FailureKind, JobState, SkipReason};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
@@ -44,6 +44,26 @@ pub(crate) fn rule(rule: &Rule) -> String {
     match rule {
         Rule::Cron(cron) => cron.describe(),
         Rule::Every(interval) => format!("every {interval}"),
+    }
+}
+
+/// What becomes of a wall time that a clock change leaves out, where the job says so.
+pub(crate) const fn gap(gap: Option<Gap>) -> &'static str {
+    match gap {
+        None => "",
+        Some(Gap::End) => "end",
+        Some(Gap::Skip) => "skip",
+        Some(Gap::Before) => "before",
+    }
+}
+
+/// What becomes of a wall time that a clock change shows twice, where the job says so.
+pub(crate) const fn fold(fold: Option<Fold>) -> &'static str {
+    match fold {
+        None => "",
+        Some(Fold::First) => "first",
+        Some(Fold::Last) => "last",
+        Some(Fold::Both) => "both",
     }
 }
 

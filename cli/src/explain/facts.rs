@@ -144,13 +144,21 @@ pub(super) fn slot_meant(plan: &Plan, asked: Timestamp) -> Option<Timestamp> {
     }
     let second = Timestamp::from_millis(asked.as_millis().div_euclid(1_000) * 1_000);
     let is_slot = |at: &Timestamp| plan.prev(at.plus(TICK)) == Some(*at);
+    // The first slot whose own instant, or whose due instant, lies in the second.
+    let within = |later: Duration| {
+        let slot = plan.next(second.minus(later).minus(TICK))?;
+        (slot.plus(later) < second.plus(SECOND)).then_some(slot)
+    };
+    let whole = || if asked == second { within(Duration::ZERO) } else { None };
+    let due = || if asked == second { within(plan.jitter()) } else { None };
     let jittered = || {
         let slot = plan.prev(asked.plus(TICK))?;
         let late = asked.since(slot.plus(plan.jitter()));
         (slot.plus(plan.jitter()) <= asked && late < SECOND && !plan.jitter().is_zero())
             .then_some(slot)
     };
-    [asked, second].into_iter().find(is_slot).or_else(jittered)
+    let exact = [asked, second].into_iter().find(is_slot);
+    exact.or_else(whole).or_else(jittered).or_else(due)
 }
 
 /// The slot that a run is of; none for a trigger.
@@ -204,5 +212,10 @@ mod tests {
         let fast = plan(&state("2027-01-01T00:00:00Z", 1, r#"{"every":"100ms"}"#));
         let asked = at("2027-01-05T03:00:00.700Z");
         assert_eq!(slot_meant(&fast, asked), Some(asked));
+        let odd = plan(&state("2027-01-01T00:00:00.136Z", 1, r#"{"every":"1m"}"#));
+        let slot = Some(at("2027-01-05T03:00:00.136Z"));
+        assert_eq!(slot_meant(&odd, at("2027-01-05T03:00:00Z")), slot);
+        assert_eq!(slot_meant(&odd, at("2027-01-05T03:00:01Z")), None);
+        assert_eq!(slot_meant(&odd, at("2027-01-05T02:59:59Z")), None);
     }
 }

@@ -321,6 +321,7 @@ impl<'a> Draft<'a> {
         let Some(definition) = &state.definition else { return Progress::Done };
         let Stretch { after, through, misfire } = *stretch;
         let owed = misfire::owed(plan, &misfire, after, through, self.now.wall);
+        let owed = if definition.overlap == Overlap::Skip { owed.in_a_row() } else { owed };
         if let Some(range) = owed.skipped {
             if !self.has_room(1, 1024) {
                 return Progress::Full;

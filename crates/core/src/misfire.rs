@@ -7,6 +7,8 @@
 //!     │                    │ the latest limit: fire_all            │
 //! ```
 //!
+//! Where runs may not overlap, the late slots stand in the row behind those of a catch-up.
+//!
 //! Invariant: every slot after `after` up to `through` is in exactly one of `skipped`, `catch_up` and `due`, in this
 //! order of time; the skipped ones are counted, never walked.
 
@@ -42,6 +44,20 @@ pub struct Owed {
     pub catch_up: Option<Range>,
     /// Slots that fire unless another policy forbids it, oldest first; at most [`LATE_MAX`] and one missed one.
     pub due: Vec<Timestamp>,
+}
+
+impl Owed {
+    /// The same, with the slots that are only late behind the missed ones of a catch-up: where runs may not overlap,
+    /// only a row gives each of them its turn.
+    #[must_use]
+    pub fn in_a_row(mut self) -> Self {
+        if let (Some(range), Some(last)) = (&mut self.catch_up, self.due.last()) {
+            range.last = *last;
+            range.count += self.due.len() as u64;
+            self.due.clear();
+        }
+        self
+    }
 }
 
 const TICK: Duration = Duration::from_millis(1);

@@ -34,6 +34,27 @@ fn missed_slots_fire_one_after_the_other_and_each_once() {
 }
 
 #[test]
+fn slots_that_are_only_late_stand_in_the_row_behind_the_missed_ones() {
+    check(
+        r#"
+        10:00:00 define a {"every":"20s"} "misfire":{"policy":"fire_all","limit":2}
+            defined a rev 1 life 1 after 10:00:00 anchor 10:00:00
+            -> accepted 1 next 10:00:20
+        10:03:05 takeover
+            skipped a 10:00:20..10:01:20 x4 misfire rev 1
+            held a 10:01:40..10:03:00 x5 catchup rev 1
+            --
+            fired a 10:01:40 as r1.1 rev 1
+            held a 10:02:00..10:03:00 x4 catchup rev 1
+        10:03:06 start r1
+        10:03:07 succeed r1
+            fired a 10:02:00 as r2.1 rev 1
+            held a 10:02:20..10:03:00 x3 catchup rev 1
+        "#,
+    );
+}
+
+#[test]
 fn a_slot_on_time_waits_for_the_run_of_the_catch_up_and_goes_first() {
     check(
         r#"

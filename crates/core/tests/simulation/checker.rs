@@ -210,11 +210,18 @@ impl Checker {
         let cursor = self.cursor.as_ref().filter(|_| delays);
         let most = most.max(cursor.map_or(Timestamp::MIN, |cursor| cursor.position.due));
         let least = job.last_decided.max(if resumed { floor } else { state.at });
-        let right = (least..=most).contains(&state.effective_after);
+        let after = state.effective_after;
+        // The position may have passed a slot that had fired ahead of its instant: nothing is owed up to it.
+        let ahead =
+            before.filter(|before| !begins && is_done(before, after)).is_some_and(|before| {
+                let mut owed = between(before, most.plus(Duration::from_millis(1)), after);
+                owed.retain(|slot| !is_done(before, *slot));
+                owed.is_empty()
+            });
+        let right = (least..=most).contains(&after) || (ahead && after >= least);
         job.states.push(Arc::new(state.clone()));
         self.must(newer, || format!("{}: command {} came late", state.job, state.command));
         self.must(right, || {
-            let after = state.effective_after;
             format!("{}: effective after {after}, not in {least}..={most}", state.job)
         });
     }
@@ -236,7 +243,10 @@ impl Checker {
         // Of a fixed delay whose records have vanished nothing but the position tells what was decided.
         // What the batch decides before it may be told of behind it.
         let most = decided.max(state.at);
-        let right = if moved { owed == [after] && shifted } else { after <= most || delays };
+        // The position may have passed a slot that had fired ahead of its instant: nothing is owed up to it.
+        let ahead = is_done(&before, after) && owed.is_empty();
+        let right =
+            if moved { owed == [after] && shifted } else { after <= most || delays || ahead };
         let same = (before.revision, before.paused) == (state.revision, state.paused);
         job.states.push(Arc::new(state.clone()));
         if !moved {
