@@ -141,13 +141,14 @@ fn about_expressions(
     lints.chain(notes).collect()
 }
 
-/// What the coming clock changes do to the slots: the first of each kind.
+/// What the coming clock changes do to the slots: the first of each kind that the definition does not settle itself.
 fn clock_changes(definition: &JobDefinition, cron: &Cron, now: Timestamp) -> Vec<String> {
     let Ok(zone) = Zone::get(&definition.time_zone) else { return Vec::new() };
     let rules = Rules { gap: definition.gap, fold: definition.fold };
     let slots = Slots { cron, zone, rules, days: None, shift: None };
     let notes = clock_change_notes(&slots, now.as_millis(), now.plus(AHEAD).as_millis());
     let first = |kind: NoteKind| notes.iter().find(|note| note.kind == kind);
-    let kinds = [NoteKind::Gap, NoteKind::Fold];
-    kinds.into_iter().filter_map(first).map(|note| note.words.clone()).collect()
+    let kinds = [(NoteKind::Gap, rules.gap.is_some()), (NoteKind::Fold, rules.fold.is_some())];
+    let open = kinds.into_iter().filter(|(_, settled)| !settled).map(|(kind, _)| kind);
+    open.filter_map(first).map(|note| note.words.clone()).collect()
 }

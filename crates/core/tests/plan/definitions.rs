@@ -205,6 +205,14 @@ fn what_may_surprise_is_accepted_with_a_warning() {
             &[("$.schedule.cron", "2027-03-28"), ("$.schedule.cron", "2026-10-25")],
         ),
         (
+            r#""schedule":{"cron":"30 2 * * *"},"time_zone":"Europe/Berlin","gap":"before""#,
+            &[("$.schedule.cron", "2026-10-25")],
+        ),
+        (
+            r#""schedule":{"cron":"30 2 * * *"},"time_zone":"Europe/Berlin","gap":"end","fold":"last""#,
+            &[],
+        ),
+        (
             r#""schedule":{"cron":"0 * * * *"},"jitter":"2h""#,
             &[("$.jitter", "longer than the job's period of 3600 s")],
         ),
