@@ -91,6 +91,13 @@ fn overlap(facts: &Facts<'_>) -> String {
         return "overlap is skip; which run it was is no longer kept".to_owned();
     };
     let ended = match before.ended {
+        // The leader decides when it comes to the slot, and what it saw live was then another run.
+        Some(at) if at < facts.asked => {
+            return format!(
+                "overlap is skip, and another run of the job was live, such as a triggered one; run {} of {} had ended at {at}",
+                before.run, before.slot
+            );
+        }
         Some(at) => format!("it ended at {at}"),
         None => "it has not ended yet".to_owned(),
     };

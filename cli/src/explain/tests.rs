@@ -351,6 +351,15 @@ fn a_skipped_slot_names_the_run_or_the_command_that_kept_it() {
         Outcome::Skipped(SkipReason::Overlap),
         &[RUN, "of 2027-01-04T03:00:00.000Z was live; it ended at 2027-01-05T04"],
     );
+    let other = |facts: &mut Facts<'_>| {
+        skip(SkipReason::Overlap)(facts);
+        facts.before = Some(before(9, Some("2027-01-04T04:00:00Z")));
+    };
+    case.check(
+        other,
+        Outcome::Skipped(SkipReason::Overlap),
+        &["another run of the job was live", RUN, "had ended at 2027-01-04T04"],
+    );
     let requested = |facts: &mut Facts<'_>| {
         skip(SkipReason::Requested)(facts);
         facts.request = Some(Request { command: command(21, "2027-01-05T01:00:00Z"), to: None });
