@@ -10,12 +10,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cronstream_core::schedule::Zone;
+use cronstream_schemas::definition::When;
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::id::RunId;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::Prefix;
-use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
+
+use crate::instants;
 
 pub(crate) use self::asking::{
     Forecast, History, Lint, Reading, Rollback, Simulate, TzReport, hyphened, zone,
@@ -375,9 +377,9 @@ pub(crate) struct Get {
     /// Print the document that `apply` takes: the job and its definition, as one line of JSON.
     #[arg(long)]
     pub(crate) definition: bool,
-    /// Show the revision that was in force at this instant.
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) at: Option<Timestamp>,
+    /// Show the revision that was in force at this instant, or local time in the job's zone.
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) at: Option<When>,
 }
 
 /// A job that is deleted.

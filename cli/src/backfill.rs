@@ -6,6 +6,7 @@
 use cronstream_bus::Bus;
 use cronstream_core::backfill::{Collector, Segment, segments};
 use cronstream_schemas::command::{Backfill, Verb};
+use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::Revision;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::output::{confirm, count, table};
 use crate::send::{Order, granted};
 use crate::session::Session;
-use crate::{args, calendars, jobs, revisions, words};
+use crate::{args, calendars, instants, jobs, revisions, words};
 
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
@@ -37,10 +38,14 @@ struct Part {
 }
 
 pub(crate) async fn backfill(session: &Session, wanted: &args::Backfill) -> Result<(), Error> {
-    let (job, from, to) = (&wanted.job, wanted.from, wanted.to);
+    let job = &wanted.job;
     let what = format!("backfill {job}");
     let bus = session.bus().await?;
-    let segments = preview(&bus, wanted, &what).await?;
+    let current = jobs::require(&bus, job).await?;
+    let zone = jobs::zone(&current);
+    let from = instants::on_clock(wanted.from, zone, "--from")?;
+    let to = instants::on_clock(wanted.to, zone, "--to")?;
+    let segments = preview(&bus, &current, (from, to), &what).await?;
     let slots = segments.iter().map(|segment| segment.count).sum();
     if wanted.dry_run {
         let revisions = segments.iter().map(part).collect();
@@ -66,29 +71,32 @@ pub(crate) async fn backfill(session: &Session, wanted: &args::Backfill) -> Resu
 }
 
 /// What the leader would do.
-async fn preview(bus: &Bus, wanted: &args::Backfill, what: &str) -> Result<Vec<Segment>, Error> {
-    let args::Backfill { job, from, to, .. } = wanted;
+async fn preview(
+    bus: &Bus,
+    current: &JobState,
+    (from, to): (Timestamp, Timestamp),
+    what: &str,
+) -> Result<Vec<Segment>, Error> {
     let refused = |problem: String| Error::Rejected(format!("{what}: {problem}"));
     if to < from {
         return Err(refused(format!("--to {to} lies before --from {from}")));
     }
     let now = jobs::now();
-    if *to > now {
+    if to > now {
         return Err(refused(format!("--to {to} lies in the future; it is {now}")));
     }
-    let current = jobs::require(bus, job).await?;
-    let mut collector = Collector::new(*from, *to);
-    for state in revisions::read(bus, job).await? {
+    let mut collector = Collector::new(from, to);
+    for state in revisions::read(bus, &current.job).await? {
         if !collector.take(state) {
             break;
         }
     }
     let history = collector.finish();
-    let definitions = history.iter().chain([&current]).filter_map(|it| it.definition.as_ref());
+    let definitions = history.iter().chain([current]).filter_map(|it| it.definition.as_ref());
     let used = definitions.filter_map(|definition| definition.calendars.as_ref());
     let names = used.flat_map(|used| used.names().cloned()).collect();
     let known = calendars::with_parts(bus, names).await?;
-    segments(&history, &current, &known, (*from, *to))
+    segments(&history, current, &known, (from, to))
         .map_err(|fault| refused(format!("rejected\n  {fault}")))
 }
 

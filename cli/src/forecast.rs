@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::offline::{self, Finding};
 use crate::output::{count, table};
 use crate::session::Session;
-use crate::{calendars, jobs, words};
+use crate::{calendars, instants, jobs, words};
 
 /// How far is looked when nothing is said.
 const AHEAD: Duration = Duration::from_secs(86_400);
@@ -85,8 +85,9 @@ struct Read {
 }
 
 pub(crate) async fn forecast(session: &Session, wanted: &args::Forecast) -> Result<(), Error> {
-    let from = wanted.from.unwrap_or_else(jobs::now);
-    let to = wanted.to.unwrap_or_else(|| from.plus(AHEAD));
+    let read = |when, option| instants::if_named(when, wanted.zone, option);
+    let from = read(wanted.from, "--from")?.unwrap_or_else(jobs::now);
+    let to = read(wanted.to, "--to")?.unwrap_or_else(|| from.plus(AHEAD));
     let forecast = Forecast::new(from, to).map_err(|error| Error::Usage(error.to_string()))?;
     let mut read = Read { forecast, from, paused: 0, unplanned: 0 };
     if wanted.file.is_empty() {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::jobs;
 use crate::output::fields;
 use crate::session::Session;
-use crate::{calendars, revisions, words};
+use crate::{calendars, instants, revisions, words};
 
 /// Slots that are shown.
 const NEXT_SHOWN: usize = 3;
@@ -27,6 +27,7 @@ struct Shown<'a> {
     changed_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<Timestamp>,
+    /// When it is due next; a shifted slot at its new instant.
     next: &'a [Timestamp],
     #[serde(skip_serializing_if = "<[Override]>::is_empty")]
     overrides: &'a [Override],
@@ -37,15 +38,19 @@ struct Shown<'a> {
 
 pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Error> {
     let bus = session.bus().await?;
-    let state = match wanted.at {
-        Some(at) => in_force_at(session, &bus, &wanted.job, at).await?,
-        None => jobs::require(&bus, &wanted.job).await?,
+    let job = &wanted.job;
+    let current = jobs::find(&bus, job).await?.ok_or_else(|| Error::NoJob(job.clone()))?;
+    let at = instants::if_named(wanted.at, jobs::zone(&current), "--at")?;
+    let state = match at {
+        Some(at) => in_force_at(session, &bus, &current, at).await?,
+        None if current.definition.is_none() => return Err(Error::NoJob(job.clone())),
+        None => current,
     };
     if wanted.definition {
         return Ok(session.out.text(&document(&state)?)?);
     }
     let known = calendars::of(&bus, state.definition.as_ref()).await?;
-    let from = wanted.at.unwrap_or_else(jobs::now);
+    let from = at.unwrap_or_else(jobs::now);
     let next = jobs::next_slots(&state, &known, from, NEXT_SHOWN);
     let shown = Shown {
         job: &state.job,
@@ -67,10 +72,10 @@ pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Err
 async fn in_force_at(
     session: &Session,
     bus: &Bus,
-    job: &JobId,
+    current: &JobState,
     at: Timestamp,
 ) -> Result<JobState, Error> {
-    let current = jobs::find(bus, job).await?.ok_or_else(|| Error::NoJob(job.clone()))?;
+    let job = &current.job;
     let states = revisions::read(bus, job).await?;
     let later = states.iter().position(|state| state.at > at).unwrap_or(states.len());
     let found = later.checked_sub(1).map(|found| &states[found]);

@@ -63,6 +63,18 @@ pub(crate) fn on_clock(when: When, zone: Zone, option: &str) -> Result<Timestamp
     Ok(Timestamp::from_millis(at + within % 1_000))
 }
 
+/// The instant, where one is named.
+///
+/// # Errors
+/// As those of [`on_clock`].
+pub(crate) fn if_named(
+    when: Option<When>,
+    zone: Zone,
+    option: &str,
+) -> Result<Option<Timestamp>, Error> {
+    when.map(|when| on_clock(when, zone, option)).transpose()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

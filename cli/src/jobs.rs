@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use cronstream_bus::{Bus, Error as BusError, StoredMessage};
 use cronstream_core::calendar::Calendars;
 use cronstream_core::plan::Plan;
+use cronstream_core::schedule::Zone;
 use cronstream_schemas::event::{Decoded, Event as _, JobState, LogEvent};
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
@@ -102,7 +103,8 @@ fn decode(message: &StoredMessage) -> Result<JobState, String> {
     }
 }
 
-/// The next slots after `after`, at most `count`; none for a job that is paused or deleted.
+/// When the slots after `after` are due that are to fire, at most `count`, a shifted one at its new instant; none for a
+/// job that is paused or deleted.
 pub(crate) fn next_slots(
     state: &JobState,
     calendars: &Calendars,
@@ -114,11 +116,20 @@ pub(crate) fn next_slots(
     };
     let first = plan.next(after.max(state.effective_after));
     let slots = std::iter::successors(first, |slot| plan.next(*slot));
-    let fires = |slot: &Timestamp| {
-        let asked = state.overrides.iter().find(|asked| asked.slot == *slot);
-        asked.is_none_or(|asked| asked.to.is_some() && !asked.is_done())
-    };
-    slots.filter(fires).take(count).collect()
+    let overrides = &state.overrides;
+    let regular = slots.filter(|slot| overrides.iter().all(|asked| asked.slot != *slot));
+    let shifted = overrides.iter().filter(|asked| !asked.is_done()).filter_map(|asked| asked.to);
+    let mut due: Vec<Timestamp> =
+        regular.take(count).chain(shifted.filter(|to| *to > after)).collect();
+    due.sort_unstable();
+    due.truncate(count);
+    due
+}
+
+/// The zone that a job is read in; UTC for a deleted one.
+pub(crate) fn zone(state: &JobState) -> Zone {
+    let definition = state.definition.as_ref();
+    definition.and_then(|it| Zone::get(&it.time_zone).ok()).unwrap_or(Zone::UTC)
 }
 
 /// The job's schedule, compiled; none for a deleted job, or one whose calendar a later version wrote.

@@ -90,11 +90,16 @@ impl LintedCalendar {
 
 impl Linted {
     fn new(candidate: Candidate) -> Self {
-        let Candidate { place, job, expressions, definition, warnings } = candidate;
-        let (words, faults) = match definition {
+        let Candidate { place, job, expressions, definition, past, mut warnings } = candidate;
+        let (words, mut faults) = match definition {
             Ok(definition) => (Some(words::spoken(&job, &definition)), Vec::new()),
             Err(faults) => (None, faults),
         };
+        if past.is_some() {
+            // The fault says it already.
+            warnings.retain(|found| found.code != Some("never-due"));
+        }
+        faults.extend(past);
         Self { place, job, words, expressions, faults, warnings }
     }
 

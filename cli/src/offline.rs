@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use cronstream_core::calendar::Calendars;
-use cronstream_core::definition::{check, coded_warnings};
+use cronstream_core::definition::{check, coded_warnings, past};
 use cronstream_core::schedule::{self, ParseError, Rule, Seed, Zone};
 use cronstream_schemas::calendar::{CalendarDefinition, CalendarId};
 use cronstream_schemas::definition::{Dialect, Draft, JobDefinition, Schedule};
@@ -31,6 +31,8 @@ pub(crate) struct Candidate {
     pub(crate) expressions: Vec<Expression>,
     /// The definition, or everything that is wrong with it.
     pub(crate) definition: Result<JobDefinition, Vec<Finding>>,
+    /// The instant that it names and that has passed: it can come into force only where it is in force already.
+    pub(crate) past: Option<Finding>,
     /// What it does that its writer may not expect.
     pub(crate) warnings: Vec<Finding>,
 }
@@ -239,6 +241,7 @@ fn judge(
             Err(faults)
         }
     };
+    let past = definition.as_ref().ok().and_then(|it| past(it, job, None, now));
     if let Ok(definition) = &definition {
         let said: Vec<String> = lints.iter().map(|lint| lint.fault.problem.clone()).collect();
         let more = coded_warnings(definition, job, now).into_iter();
@@ -254,6 +257,7 @@ fn judge(
         job: job.clone(),
         expressions,
         definition,
+        past: past.map(|fault| Finding::of(fault, document)),
         warnings: lints,
     }
 }

@@ -1,45 +1,65 @@
 //! `skip-next` and `shift-next`: one slot to come does not fire, or fires at another instant.
 
+use cronstream_bus::Bus;
+use cronstream_core::schedule::Zone;
 use cronstream_schemas::command::{Shift, Skip, Verb};
+use cronstream_schemas::definition::When;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::verdict::{Outcome, Verdict};
 
-use crate::args;
 use crate::error::Error;
-use crate::jobs;
 use crate::output::distance;
 use crate::send::{Order, granted};
 use crate::session::Session;
+use crate::{args, instants, jobs};
 
 pub(crate) async fn skip_next(session: &Session, wanted: &args::SkipNext) -> Result<(), Error> {
+    let (bus, clock) = clock_of(session, &wanted.job).await?;
     let body = match wanted.slot {
         Some(slot) => {
-            serde_json::to_vec(&Skip { slot: Some(slot) }).map_err(std::io::Error::other)?
+            let slot = Some(clock.read(slot, "--slot")?);
+            serde_json::to_vec(&Skip { slot }).map_err(std::io::Error::other)?
         }
         None => Vec::new(),
     };
-    overridden(session, Verb::Skip, &wanted.job, body).await
+    overridden(session, &bus, Order { body, ..Order::plain(Verb::Skip, &wanted.job) }).await
 }
 
 pub(crate) async fn shift_next(session: &Session, wanted: &args::ShiftNext) -> Result<(), Error> {
-    let shift = Shift { slot: wanted.slot, to: wanted.to };
+    let (bus, clock) = clock_of(session, &wanted.job).await?;
+    let slot = wanted.slot.map(|slot| clock.read(slot, "--slot")).transpose()?;
+    let shift = Shift { slot, to: clock.read(wanted.to, "--to")? };
     let body = serde_json::to_vec(&shift).map_err(std::io::Error::other)?;
-    overridden(session, Verb::Shift, &wanted.job, body).await
+    overridden(session, &bus, Order { body, ..Order::plain(Verb::Shift, &wanted.job) }).await
 }
 
-async fn overridden(
-    session: &Session,
-    verb: Verb,
-    job: &JobId,
-    body: Vec<u8>,
-) -> Result<(), Error> {
+/// The clock on which local times are read: that of the job's zone, where the job may be read.
+struct Clock(Option<Zone>);
+
+impl Clock {
+    fn read(&self, when: When, option: &str) -> Result<Timestamp, Error> {
+        match (when, self.0) {
+            (When::Instant(at), _) => Ok(at),
+            (When::Local(_), Some(zone)) => instants::on_clock(when, zone, option),
+            (When::Local(local), None) => Err(Error::Usage(format!(
+                "{option} {local}: this user may not read the job's zone; add the offset"
+            ))),
+        }
+    }
+}
+
+async fn clock_of(session: &Session, job: &JobId) -> Result<(Bus, Clock), Error> {
     let bus = session.bus().await?;
-    jobs::if_readable(&bus, job).await?;
-    let order = Order { body, ..Order::plain(verb, job) };
-    let verdict = order.send(&bus, session.timeout).await?;
+    let state = jobs::if_readable(&bus, job).await?;
+    Ok((bus, Clock(state.as_ref().map(jobs::zone))))
+}
+
+async fn overridden(session: &Session, bus: &Bus, order: Order) -> Result<(), Error> {
+    let (verb, job) = (order.verb, order.job.clone());
+    let verdict = order.send(bus, session.timeout).await?;
     granted(&verdict, &format!("{verb} {job}"))?;
-    session.out.object(&verdict, || describe(job, &verdict, jobs::now()))?;
+    session.out.object(&verdict, || describe(&job, &verdict, jobs::now()))?;
     Ok(())
 }
 

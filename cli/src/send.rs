@@ -64,9 +64,7 @@ impl Order {
         if let Some(revision) = self.expected {
             headers.push((header::EXPECTED_REVISION, revision.0.to_string()));
         }
-        if let Some(author) = author() {
-            headers.push((header::AUTHOR, author));
-        }
+        headers.push((header::AUTHOR, author()));
         if let Some(sender) = sender() {
             headers.push((header::TRACEPARENT, sender.to_string()));
         }
@@ -129,12 +127,13 @@ impl Order {
 const AUTHOR_MAX_CHARS: usize = 128;
 
 /// Who sends commands: what CRONSTREAM_AUTHOR says, else the user and the host.
-fn author() -> Option<String> {
+fn author() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let here = || Some(format!("{}@{}", variable("USER")?, host::node_name()));
-    let author = variable("CRONSTREAM_AUTHOR").or_else(here)?;
+    let user = || variable("USER").or_else(|| variable("LOGNAME")).unwrap_or_else(host::user);
+    let here = || format!("{}@{}", user(), host::node_name());
+    let author = variable("CRONSTREAM_AUTHOR").unwrap_or_else(here);
     let printable = author.chars().filter(|c| c.is_ascii_graphic() || *c == ' ');
-    Some(printable.take(AUTHOR_MAX_CHARS).collect())
+    printable.take(AUTHOR_MAX_CHARS).collect()
 }
 
 /// The span of whoever calls us, as programs hand it to each other.

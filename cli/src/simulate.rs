@@ -124,7 +124,7 @@ fn simulated(
     Span { from, to }: Span,
     number: Option<u32>,
 ) -> Result<Simulated, Vec<Finding>> {
-    let Candidate { place, job, expressions, definition, warnings } = candidate;
+    let Candidate { place, job, expressions, definition, past: _, warnings } = candidate;
     let definition: JobDefinition = definition?;
     let anchor = definition.start.unwrap_or(from);
     let plain = |faults| Finding::all(faults, place.as_deref());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cronstream_core::calendar::Calendars;
 use cronstream_core::plan::Plan;
 use cronstream_core::schedule::Zone;
-use cronstream_schemas::definition::JobDefinition;
+use cronstream_schemas::definition::{JobDefinition, Shift};
 use cronstream_schemas::event::{JobState, Override};
 use cronstream_schemas::fault::Fault;
 use cronstream_schemas::name::JobId;
@@ -107,7 +107,8 @@ impl Timetable {
         Zone::get(&self.definition.time_zone).unwrap_or(Zone::UTC)
     }
 
-    /// The slots from `from` on and before `before`, at most `most`, with what is asked for them.
+    /// The slots from `from` on and before `before`, at most `most`, with what is asked for them, in the order in which
+    /// they are due. A slot before `from` that was shifted to behind it is one of them.
     pub(crate) fn ahead(
         &self,
         (from, before): (Timestamp, Timestamp),
@@ -124,12 +125,20 @@ impl Timetable {
         let is_done =
             |slot: &Timestamp| overrides.iter().any(|asked| asked.slot == *slot && asked.is_done());
         let slots = slots.take_while(|slot| *slot < before).filter(|slot| !is_done(slot));
-        let slots: Vec<_> = slots.take(most).collect();
+        let waits = |asked: &&Override| {
+            let span = from..before;
+            asked.slot < from && !asked.is_done() && asked.to.is_some_and(|to| span.contains(&to))
+        };
+        let waiting: Vec<Timestamp> =
+            overrides.iter().filter(waits).map(|asked| asked.slot).collect();
+        // So many that those that are shifted behind others leave enough.
+        let slots: Vec<_> = slots.take(most.saturating_add(overrides.len())).collect();
         let changes = match (slots.first(), slots.last()) {
             (Some(first), Some(last)) => self.clock_changes(first.minus(CHANGE), last.plus(CHANGE)),
             _ => Vec::new(),
         };
-        let mut moments = Vec::with_capacity(slots.len());
+        let mut moments: Vec<Moment> =
+            waiting.into_iter().map(|slot| self.moment(slot, overrides)).collect();
         let mut previous = from.minus(TICK);
         for slot in slots {
             let mut moment = self.moment(slot, overrides);
@@ -137,12 +146,14 @@ impl Timetable {
                 moment.state = Fate::Held;
                 moment.notes.push(format!("calendar {calendar} is not known: it waits for it"));
             } else {
-                self.tell_calendars(&mut moment, previous);
+                previous = self.tell_calendars(&mut moment, previous);
             }
             moment.notes.extend(changes.iter().filter_map(|change| change.of(slot)));
-            previous = slot;
+            previous = previous.max(slot);
             moments.push(moment);
         }
+        moments.sort_by_key(|moment| (moment.due, moment.slot));
+        moments.truncate(most);
         moments
     }
 
@@ -186,18 +197,26 @@ impl Timetable {
         moment
     }
 
-    /// Says what calendars did between the slot before and this one.
-    fn tell_calendars(&self, moment: &mut Moment, previous: Timestamp) {
-        let Some(plain) = &self.plain else { return };
+    /// Says what calendars did between the slot before, or the day that it was moved from, and this one; returns the
+    /// last slot of the schedule that is told of.
+    fn tell_calendars(&self, moment: &mut Moment, previous: Timestamp) -> Timestamp {
+        let Some(plain) = &self.plain else { return previous };
         let slot = moment.slot;
-        let moved = at_or_after(plain, slot) != Some(slot);
-        if moved {
-            moment.notes.push("moved to this day by its calendars".into());
+        let shift = self.definition.calendars.as_ref().and_then(|used| used.shift);
+        let origin = match shift {
+            _ if at_or_after(plain, slot) == Some(slot) => None,
+            Some(Shift::Next) => plain.prev(slot),
+            Some(Shift::Previous) => plain.next(slot),
+            None => None,
+        };
+        if let Some(origin) = origin {
+            moment.notes.push(format!("moved by its calendars, from {origin}"));
         }
-        let before = slot.minus(TICK);
-        let slots = plain.count(previous, before);
-        let first = plain.next(previous).filter(|first| *first < slot);
-        if let (Some(first), Some(last), 1..) = (first, plain.prev(slot), slots) {
+        // What was moved here is not left out as well.
+        let before = origin.map_or(slot, |origin| origin.min(slot)).minus(TICK);
+        let slots = if previous < before { plain.count(previous, before) } else { 0 };
+        let first = plain.next(previous).filter(|first| *first <= before);
+        if let (Some(first), Some(last), 1..) = (first, plain.prev(before.plus(TICK)), slots) {
             let verb = if slots == 1 { "is" } else { "are" };
             moment.notes.push(format!(
                 "before it {} {verb} left out by its calendars, from {first}",
@@ -205,6 +224,7 @@ impl Timetable {
             ));
             moment.left_out = Some(LeftOut { first, last, slots });
         }
+        origin.unwrap_or(previous)
     }
 }
 
@@ -320,8 +340,22 @@ mod tests {
         // The first of 2027 is a holiday, and a Friday.
         let moments = ahead(&moved, "2026-12-31T00:00:00Z", 2);
         assert_eq!(moments[0].slot, at("2027-01-04T09:00:00Z"));
-        assert!(moments[0].notes[0].contains("moved to this day"), "{:?}", moments[0]);
+        assert_eq!(moments[0].notes, ["moved by its calendars, from 2027-01-01T09:00:00.000Z"]);
         assert_eq!(moments[1].slot, at("2027-02-01T09:00:00Z"));
+        assert!(moments[1].notes.is_empty(), "{:?}", moments[1]);
+    }
+
+    /// Told once: neither as moved and left out, nor before the slot behind the day that it was moved from.
+    #[test]
+    fn a_slot_that_is_moved_to_a_day_before_is_not_left_out_as_well() {
+        let moved = timetable(
+            r#""schedule":{"cron":"0 9 1 * *"},"calendars":{"only":["a/work"],"shift":"previous"}"#,
+        );
+        // The first of May 2027 is a Saturday.
+        let moments = ahead(&moved, "2027-04-02T00:00:00Z", 2);
+        assert_eq!(moments[0].slot, at("2027-04-30T09:00:00Z"));
+        assert_eq!(moments[0].notes, ["moved by its calendars, from 2027-05-01T09:00:00.000Z"]);
+        assert_eq!(moments[1].slot, at("2027-06-01T09:00:00Z"));
         assert!(moments[1].notes.is_empty(), "{:?}", moments[1]);
     }
 
@@ -347,5 +381,25 @@ mod tests {
         assert_eq!(moments[0].state, Fate::Skipped);
         assert_eq!((moments[1].state, moments[1].due), (Fate::Due, to));
         assert!(moments[2].due > moments[2].slot && moments[2].notes[0].starts_with("jitter "));
+    }
+
+    #[test]
+    fn a_shifted_slot_stands_where_it_is_due() {
+        let daily = timetable(r#""schedule":{"cron":"0 9 * * *"}"#);
+        let shifted = |slot: &str, to: &str| {
+            [Override { slot: at(slot), to: Some(at(to)), command: 1, done: None }]
+        };
+        let slots = |from: &str, asked: &[Override]| -> Vec<String> {
+            let moments = daily.ahead((at(from), Timestamp::MAX), 2, asked);
+            moments.iter().map(|moment| moment.due.to_string()).collect()
+        };
+        let behind = shifted("2027-01-02T09:00:00Z", "2027-01-03T12:00:00Z");
+        let due = ["2027-01-03T09:00:00.000Z", "2027-01-03T12:00:00.000Z"];
+        assert_eq!(slots("2027-01-02T00:00:00Z", &behind), due);
+        // Its own instant has passed, and it waits.
+        assert_eq!(slots("2027-01-02T10:00:00Z", &behind), due);
+        let far = shifted("2027-01-02T09:00:00Z", "2027-01-09T12:00:00Z");
+        let due = ["2027-01-03T09:00:00.000Z", "2027-01-04T09:00:00.000Z"];
+        assert_eq!(slots("2027-01-02T00:00:00Z", &far), due);
     }
 }

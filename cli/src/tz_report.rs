@@ -19,7 +19,7 @@ use crate::clock_changes::{crons, days};
 use crate::error::Error;
 use crate::output::{count, printable, table};
 use crate::session::Session;
-use crate::{calendars, jobs, words};
+use crate::{calendars, instants, jobs, words};
 
 /// How far is looked when nothing is said.
 const AHEAD: Duration = Duration::from_secs(2 * 366 * 86_400);
@@ -73,8 +73,9 @@ struct Unknown {
 }
 
 pub(crate) async fn tz_report(session: &Session, wanted: &args::TzReport) -> Result<(), Error> {
-    let from = wanted.from.unwrap_or_else(jobs::now);
-    let to = wanted.to.unwrap_or_else(|| from.plus(AHEAD));
+    let zone = wanted.zone.unwrap_or(Zone::UTC);
+    let from = instants::if_named(wanted.from, zone, "--from")?.unwrap_or_else(jobs::now);
+    let to = instants::if_named(wanted.to, zone, "--to")?.unwrap_or_else(|| from.plus(AHEAD));
     if to <= from {
         return Err(Error::Usage(format!("--to {to} is not after {from}")));
     }

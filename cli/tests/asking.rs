@@ -12,6 +12,7 @@ mod world;
 use std::time::{Duration, Instant};
 
 use cronstream_bus::{AppendAnswer, Batch, Bus, CommitAnswer, ConnectOptions, OutMessage};
+use cronstream_schemas::time::Timestamp;
 use serde_json::{Value, json};
 
 use self::world::World;
@@ -96,6 +97,13 @@ async fn history_names_each_revision_and_rollback_defines_one_again() {
     {
         assert!(text.contains(line), "{line}: {text}");
     }
+    let file = world.file("job.json", r#"{"job":"a/y","task":"t","schedule":{"every":"1h"}}"#);
+    let mut apply = world.command(&["apply", "-f", &file]);
+    // As in a container.
+    apply.env_remove("CRONSTREAM_AUTHOR").env_remove("USER").env_remove("LOGNAME");
+    assert!(apply.output().unwrap().status.success());
+    let author = texts(&world.json(&["history", "a/y"]), "author").remove(0);
+    assert!(author.contains('@') && !author.starts_with('@'), "{author}");
     let at = |row: &Value| row["at"].as_str().unwrap().to_owned();
     let then = world.json(&["get", "a/x", "--at", &at(&rows[1])]).remove(0);
     assert_eq!((&then["revision"], &then["definition"]["title"]), (&second.into(), &"new".into()));
@@ -134,18 +142,24 @@ async fn next_shows_both_zones_and_marks_what_was_asked_and_what_calendars_do() 
     let first =
         world.json(&["simulate", "0 3 * * *", "--zone", "Europe/Berlin", "-n", "3"]).remove(0);
     let slot = |at: usize| first["slots"][at]["slot"].as_str().unwrap().to_owned();
+    let behind: Timestamp = slot(2).parse().unwrap();
+    let behind = behind.plus(Duration::from_secs(3_600)).to_string();
     let overrides = json!([
         { "slot": slot(0), "command": 5 },
-        { "slot": slot(1), "to": "2099-01-01T00:00:00.000Z", "command": 6 },
+        { "slot": slot(1), "to": behind, "command": 6 },
     ]);
     let asked = state("job_overridden", "a/asked", 4, &json!({ "overrides": overrides }));
     store(&bus, "cron.job.a.asked", &asked).await;
     let rows = world.json(&["next", "a/asked", "-n", "3", "--zone", "America/New_York"]);
     assert_eq!(texts(&rows, "state"), ["skipped", "due", "due"]);
-    assert_eq!(rows[1]["due"], "2099-01-01T00:00:00.000Z");
+    // In the order in which they are due.
+    assert_eq!(texts(&rows, "due"), [slot(0), slot(2), behind.clone()]);
+    assert_eq!(texts(&rows, "slot"), [slot(0), slot(2), slot(1)]);
+    let next = &world.json(&["get", "a/asked"]).remove(0)["next"];
+    assert_eq!((&next[0], &next[1]), (&slot(2).into(), &behind.into()));
     assert_eq!(rows[0]["your_zone"], "America/New_York");
-    assert!(rows[2]["local"].as_str().unwrap().contains("T03:00:00+"), "{rows:?}");
-    assert!(rows[2]["yours"].as_str().unwrap().contains("T2"), "{rows:?}");
+    assert!(rows[1]["local"].as_str().unwrap().contains("T03:00:00+"), "{rows:?}");
+    assert!(rows[1]["yours"].as_str().unwrap().contains("T2"), "{rows:?}");
     let text = world.ok(&["next", "a/asked", "-n", "3"]);
     assert!(text.starts_with("a/asked: at 03:00 every day (Europe/Berlin)\nYOURS (UTC)"), "{text}");
     assert!(text.contains("skipped as asked"), "{text}");
@@ -228,6 +242,15 @@ async fn forecast_counts_the_jobs_of_the_installation_that_are_not_paused() {
     );
     assert_eq!(told["busiest"][0]["local"], "2027-01-01T03:00:00+01:00");
     assert_eq!(told["advice"][0]["better"], "H 3 * * *");
+    // The same stretch on the clock of the zone.
+    let span = ["--from", "2027-01-01T01:00", "--to", "2027-01-02T01:00"];
+    let local =
+        world.json(&[&["forecast", "--zone", "Europe/Berlin"], &span[..]].concat()).remove(0);
+    assert_eq!((&local["from"], &local["to"]), (&told["from"], &told["to"]));
+    let span = ["--from", "2027-01-01", "--to", "2027-02-01"];
+    let report =
+        world.json(&[&["tz-report", "--zone", "Europe/Berlin"], &span[..]].concat()).remove(0);
+    assert_eq!(report["from"], "2026-12-31T23:00:00.000Z");
 }
 
 /// How many events the log has; more by command, in a release build:

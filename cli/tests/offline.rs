@@ -216,6 +216,25 @@ fn lint_exits_with_0_1_or_2_and_marks_each_piece() {
     assert_eq!(cronstream(&["lint", "30 2 * * *", "--zone", "Asia/Tokyo"]).0, 0);
 }
 
+/// A ticker refuses an instant that has passed, and so does `lint`; it takes an expression twice, and `lint` warns.
+#[test]
+fn lint_refuses_an_instant_that_has_passed_and_warns_of_an_expression_that_says_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let schedules = [
+        ("{at: 2020-01-31T03:00:00Z}", 2, "fault", "in the past and would never fire"),
+        ("{cron: ['0 3 * * *', '30 4 * * *', '00 3 * * *']}", 1, "warning", "$.schedule.cron[0]"),
+    ];
+    for (schedule, code, kind, says) in schedules {
+        let body = format!("job: a/x\ntask: t\nschedule: {schedule}\n");
+        let path = file(&folder, "jobs.yaml", &body);
+        let (found, stdout, stderr) = cronstream(&["lint", &path]);
+        assert_eq!(found, code, "{schedule}: {stdout}{stderr}");
+        let lines: Vec<_> = stdout.lines().filter(|line| line.contains(": $.")).collect();
+        assert_eq!(lines.len(), 1, "{schedule}: {stdout}");
+        assert!(lines[0].starts_with(kind) && lines[0].contains(says), "{stdout}");
+    }
+}
+
 #[test]
 fn lint_names_every_fault_of_a_file_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -251,11 +270,11 @@ fn a_forecast_of_files_shows_collisions_and_what_hash_slots_would_do() {
     assert_eq!(told["advice"][0]["better"], "H * * * * *");
     assert_eq!(
         (&told["effect"]["second"], &told["effect"]["second_after"]),
-        (&600.into(), &10.into())
+        (&600.into(), &17.into())
     );
     assert_eq!(told["load"].as_array().unwrap().len(), 60);
     let text = ok(&[&["forecast", "--file", &path], &span[..]].concat());
-    assert!(text.contains("busiest second 600 -> about 10"), "{text}");
+    assert!(text.contains("busiest second 600 -> about 17"), "{text}");
     let far = ["--from", "2027-01-01T00:00:00Z", "--to", "2028-01-01T00:00:00Z"];
     assert_eq!(cronstream(&[&["forecast", "--file", &path], &far[..]].concat()).0, 2);
 }

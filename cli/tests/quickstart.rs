@@ -179,7 +179,7 @@ fn the_first_command_runs_every_example_stops_in_time_and_goes_on() {
         line.starts_with('{') && line.contains(r#""outcome":"succeeded""#)
     });
     let run: serde_json::Value = serde_json::from_str(&run).expect("a line of JSON");
-    assert!(run["late_ms"].is_u64() && run["job"].is_string(), "{run}");
+    assert!(run["start_delay_ms"].is_u64() && run["job"].is_string(), "{run}");
     let (status, _) = dev.ended(LINE_MAX);
     assert!(status.success(), "{status}");
     assert!(!dev.seen.iter().any(|line| line.contains("cronstream apply")), "defined again");

@@ -31,6 +31,9 @@ const AGAIN_MAX: u32 = 600;
 /// A fold that contradicts the log is judged again this often before the partition is stopped.
 const DOUBTS_MAX: u32 = 3;
 
+/// Why partitions are given up whose node's clock is wrong.
+const CLOCK_SKEW: &str = "clock-skew";
+
 impl Node {
     /// Claims the node's name; one that a live node holds is an error.
     pub(crate) fn claim_name(&mut self) -> Result<(), Error> {
@@ -74,7 +77,9 @@ impl Node {
     /// Takes the partitions that are ours and free, leaves those that are not, and regains lost leases.
     pub(crate) fn claim_partitions(&mut self) {
         let moment = self.moment();
+        self.note_clock();
         let must_leave = self.must_leave();
+        let leaving_for = if self.stopping { "stopping" } else { CLOCK_SKEW };
         let stopped = self.seats.iter().filter(|seat| matches!(seat.stage, Stage::Stopped { .. }));
         self.claims.stopped = stopped.map(|seat| seat.partition.number).collect();
         let candidates = self.claims.candidates();
@@ -90,11 +95,9 @@ impl Node {
                     }
                     let holds = self.claims.holds(&key);
                     if leave && seat.is_quiet() {
-                        tracing::info!(
-                            partition = seat.partition.number.0,
-                            rank,
-                            "giving the partition up"
-                        );
+                        let partition = seat.partition.number.0;
+                        let reason = if must_leave { leaving_for } else { "another-node" };
+                        tracing::info!(partition, rank, reason, "giving the partition up");
                         seat.step_down();
                         self.claims.give_up(&self.desk, &key, moment);
                     } else if !holds && self.claims.is_synced() {
@@ -125,6 +128,32 @@ impl Node {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells when the clock is found to be off by more than is allowed, and when it is right again.
+    fn note_clock(&mut self) {
+        match self.guard.verdict(self.clock.wall(), self.clock.monotonic()) {
+            ClockVerdict::Off(offset_ms) => {
+                if !std::mem::replace(&mut self.clock_off, true) {
+                    let allowed_ms = self.options.max_clock_error.as_millis();
+                    let partitions = self.seats.iter().filter(|seat| seat.instance().is_some());
+                    tracing::warn!(
+                        reason = CLOCK_SKEW,
+                        offset_ms,
+                        allowed_ms,
+                        partitions = partitions.count(),
+                        "giving every partition up: the clock is off"
+                    );
+                }
+            }
+            ClockVerdict::Good => {
+                if std::mem::take(&mut self.clock_off) {
+                    tracing::info!(reason = CLOCK_SKEW, "the clock is right again");
+                }
+            }
+            // Neither is known.
+            ClockVerdict::Unknown => {}
         }
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     /// Whether the name has been this node's.
     pub(crate) named: bool,
     pub(crate) stopping: bool,
+    /// Whether the clock was told to be off.
+    pub(crate) clock_off: bool,
     pub(crate) replicas: u8,
     pub(crate) bucket_asked: Duration,
     pub(crate) log_created: Option<Timestamp>,
@@ -108,6 +110,7 @@ impl Node {
             rival: None,
             named: false,
             stopping: false,
+            clock_off: false,
             replicas: topology.replicas,
             bucket_asked: Duration::ZERO,
             log_created,

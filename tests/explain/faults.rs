@@ -2,39 +2,57 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use cronstream_schemas::event::SkipReason;
+use anyhow::{Result, bail, ensure};
+use cronstream_schemas::event::{Fired, SkipReason, SkippedWhat};
 use cronstream_tests::world::{World, now};
 use tokio::time::sleep;
 
-use crate::stage::{SETUP, define, ended, explain, fire, skip};
+use crate::stage::{SETUP, define, ended, explain, fire, fires, skip};
 
 /// A slot that is decided this late is told to be late.
 const LATE: Duration = Duration::from_millis(1_100);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_fell_between_two_leaders_is_told_to_be_late_by_that() -> Result<()> {
+async fn every_slot_that_fell_between_two_leaders_is_told_so_whether_it_ran_late_or_not()
+-> Result<()> {
     World::with(SETUP, async |world| {
         world.ticker("t1", &[])?;
         world.executor("e1", "default", 8)?;
         world.led().await?;
         let body = r#"{"task":"effect","schedule":{"every":"1s"},"overlap":"allow"}"#;
-        let job = define(world, "e/job", body).await?.job;
+        let job = define(world, "e/late", body).await?.job;
+        let body = r#"{"task":"t","queue":"nobody","schedule":{"every":"1s"},"overlap":"allow",
+            "misfire":{"policy":"skip","threshold":"1s"}}"#;
+        let missed = define(world, "e/missed", body).await?.job;
+        fire(world, &missed, |_| true).await?;
         fire(world, &job, |_| true).await?;
         world.process("t1")?.kill().await?;
         let killed = now();
         // The fault itself: nobody decides for so long.
         sleep(Duration::from_secs(3)).await;
         world.ticker("t2", &[])?;
-        let late = fire(world, &job, |fired| {
-            fired.scheduled_at > killed && fired.fired_at.since(fired.scheduled_at) > LATE
-        });
-        let late = late.await?;
-        ended(world, &late).await?;
-        let told = explain(world, &job, late.scheduled_at).await?;
-        told.is(&["ran_late"], &["changed its leader: t1 (term", "t2 (term", "nobody decided"])?;
-        let late_ms = told.field("late_ms").as_u64().unwrap_or(0);
-        ensure!(late_ms > 1_000, "{late_ms} ms");
+        let on_time = |fired: &Fired| {
+            fired.scheduled_at > killed && fired.fired_at.since(fired.scheduled_at) < LATE
+        };
+        fire(world, &job, on_time).await?;
+        let between = ["changed its leader: t1 (term", "t2 (term", "nobody decided"];
+        let late: Vec<Fired> = fires(world, &job)
+            .into_iter()
+            .filter(|it| it.scheduled_at > killed && it.fired_at.since(it.scheduled_at) > LATE)
+            .collect();
+        ensure!(late.len() > 1, "only {} slots are late", late.len());
+        for fired in &late {
+            ended(world, fired).await?;
+            let told = explain(world, &job, fired.scheduled_at).await?;
+            told.is(&["ran_late"], &between)?;
+            let delay_ms = told.field("start_delay_ms").as_u64().unwrap_or(0);
+            ensure!(delay_ms > 1_000, "{delay_ms} ms");
+        }
+        let (first, skipped) = skip(world, &missed, SkipReason::Misfire).await?;
+        let SkippedWhat::Slots { last, .. } = skipped.what else { bail!("{skipped:?}") };
+        for slot in [first, last] {
+            explain(world, &missed, slot).await?.is(&["skipped"], &between)?;
+        }
         Ok(())
     })
     .await

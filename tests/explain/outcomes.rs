@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use cronstream_schemas::command::Verb;
-use cronstream_schemas::event::SkipReason;
+use cronstream_schemas::event::{Cause, LogEvent, SkipReason};
+use cronstream_tests::client::Client;
+use cronstream_tests::record::Record;
 use cronstream_tests::world::{World, now};
 use tokio::time::sleep;
 
-use crate::stage::{SETUP, change, define, ended, explain, fire, skip};
+use crate::stage::{PATIENCE, SETUP, change, define, ended, explain, fire, skip};
 
 const RUNS: &str = r#"{"task":"effect","schedule":{"every":"1s"},"overlap":"allow"}"#;
 const NOBODY: &str = r#"{"task":"t","queue":"nobody","schedule":{"every":"1s"},"overlap":"allow"}"#;
@@ -23,6 +25,7 @@ async fn runs_skips_and_waits_are_explained_by_what_the_log_says() -> Result<()>
         let slow = r#"{"task":"slow","schedule":{"every":"1s"}}"#;
         let slow = define(world, "e/slow", slow).await?.job;
         let waits = define(world, "e/waits", NOBODY).await?.job;
+        let unknown = define(world, "e/unknown", &RUNS.replace("effect", "strange")).await?.job;
         let fired = fire(world, &job, |_| true).await?;
         ended(world, &fired).await?;
         let told = explain(world, &job, fired.scheduled_at).await?;
@@ -31,7 +34,14 @@ async fn runs_skips_and_waits_are_explained_by_what_the_log_says() -> Result<()>
         ensure!(told.field("run") == &fired.run.to_string(), "{:?}", told.field("run"));
         ensure!(told.field("leader")["node"] == "t1", "{:?}", told.field("leader"));
         let waiting = fire(world, &waits, |_| true).await?;
-        explain(world, &waits, waiting.scheduled_at).await?.is(&["waiting"], &["queue nobody"])?;
+        explain(world, &waits, waiting.scheduled_at)
+            .await?
+            .is(&["waiting"], &["no executor of queue nobody answers now"])?;
+        let unknown = fire(world, &unknown, |_| true).await?;
+        explain(world, &unknown.job, unknown.scheduled_at).await?.is(
+            &["waiting"],
+            &["1 executor of queue default answers now, and none knows task strange"],
+        )?;
         let live = fire(world, &slow, |_| true).await?;
         let (slot, _) = skip(world, &slow, SkipReason::Overlap).await?;
         explain(world, &slow, slot)
@@ -97,7 +107,7 @@ async fn a_day_off_is_explained_by_its_calendar_and_a_slot_to_come_by_what_could
         world.led().await?;
         let calendar = "e/off".parse()?;
         let days = r#"{"include":[{"date":"2099-02-10"}]}"#;
-        let client = cronstream_tests::client::Client::new(&world.urls());
+        let client = Client::new(&world.urls());
         client.send(Verb::Calendar, &calendar, days).await?;
         let body =
             r#"{"task":"t","schedule":{"cron":"0 3 * * *"},"calendars":{"except":["e/off"]}}"#;
@@ -117,6 +127,47 @@ async fn a_day_off_is_explained_by_its_calendar_and_a_slot_to_come_by_what_could
         ensure!(text.contains("e/daily at 2099-02-11T03:00:00.000Z: it will run"), "{text}");
         let nobody = world.call("explain", &["e/nobody", "--at", "2099-02-11T03:00:00Z"]).await?;
         ensure!(nobody.status.code() == Some(6), "{nobody:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_triggered_or_backfilled_run_that_kept_a_slot_from_firing_is_named() -> Result<()> {
+    World::with(SETUP, async |world| {
+        world.ticker("t1", &[])?;
+        world.executor("e1", "default", 8)?;
+        world.led().await?;
+        let body = r#"{"task":"t","queue":"nobody","schedule":{"every":"2s"}}"#;
+        let job = define(world, "e/triggered", body).await?.job;
+        let command = Client::new(&world.urls()).send(Verb::Trigger, &job, "").await?;
+        let live = fire(world, &job, |_| true).await?;
+        let (slot, _) = skip(world, &job, SkipReason::Overlap).await?;
+        let triggered = format!("triggered by command {command}");
+        let says = [live.run.to_string(), triggered, "was live".to_owned()];
+        explain(world, &job, slot).await?.is(&["skipped"], &says.each_ref().map(String::as_str))?;
+
+        let body = r#"{"task":"slow","schedule":{"every":"5s"}}"#;
+        let job = define(world, "e/backfilled", body).await?.job;
+        let first = fire(world, &job, |_| true).await?;
+        ended(world, &first).await?;
+        let slot = first.scheduled_at.plus(Duration::from_secs(5));
+        sleep(slot.minus(Duration::from_millis(700)).since(now())).await;
+        let past = first.scheduled_at;
+        let body = format!(r#"{{"from":"{past}","to":"{past}"}}"#);
+        let command = Client::new(&world.urls()).send(Verb::Backfill, &job, &body).await?;
+        let asked = format!("asked for by backfill command {command},");
+        let queued = |record: &Record| {
+            let mut events = record.log.values().map(|stored| &stored.event);
+            events.any(|it| matches!(it, LogEvent::Held(held) if held.slot == slot)).then_some(())
+        };
+        world.recorder().until("the slot to wait", PATIENCE, queued).await?;
+        let waits = explain(world, &job, slot).await?;
+        waits.is(&["held"], &[r#""reason":"queued""#, &asked, "is live"])?;
+        let held = fire(world, &job, |it| it.cause == Cause::Slot(slot)).await?;
+        ended(world, &held).await?;
+        let told = explain(world, &job, slot).await?;
+        told.is(&["ran_late"], &["it was held until", &asked, "was live until then"])?;
         Ok(())
     })
     .await

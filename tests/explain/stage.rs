@@ -46,6 +46,16 @@ pub(crate) async fn fire(
     world.recorder().until(&format!("a fire of {job}"), PATIENCE, found).await
 }
 
+/// Every fire of a job so far.
+pub(crate) fn fires(world: &World, job: &JobId) -> Vec<Fired> {
+    let record = world.recorder().now();
+    let fires = record.log.values().filter_map(|stored| match &stored.event {
+        LogEvent::Fired(fired) if fired.job == *job => Some(fired.clone()),
+        _ => None,
+    });
+    fires.collect()
+}
+
 /// Waits for slots of a job that are skipped for a reason; the first of them and who decided it.
 pub(crate) async fn skip(
     world: &World,

@@ -186,6 +186,15 @@ async fn readiness_follows_the_clock_the_broker_and_the_collector() -> Result<()
         nodes.has(&nodes.ticker, "cronstream_ready 0").await?;
         nodes.world.set_clock("t1", 0)?;
         http::until(&nodes.ticker, "/readyz", ready).await?;
+        // Told once, however often the loop came by, with what was measured.
+        let log = std::fs::read_to_string(nodes.world.process("t1")?.log())?;
+        let told = |what: &str| log.lines().filter(|line| line.contains(what)).collect::<Vec<_>>();
+        let given_up = told("giving every partition up");
+        ensure!(given_up.len() == 1, "{given_up:?}");
+        for said in ["WARN", "clock-skew", "offset_ms"] {
+            ensure!(given_up[0].contains(said), "{said}: {given_up:?}");
+        }
+        ensure!(told("the clock is right again").len() == 1, "{log}");
 
         nodes.define("metrics/good", GOOD).await?;
         http::until(&nodes.relay, "/readyz", because("the collector does not take spans")).await?;

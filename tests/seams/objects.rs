@@ -10,9 +10,11 @@ use cronstream_schemas::event::{
 };
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::JobId;
+use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
 use cronstream_tests::client::{Applied, Client};
 use cronstream_tests::crew::fired_after;
+use cronstream_tests::nats::Nats;
 use cronstream_tests::record::Record;
 use cronstream_tests::world::{Brokers, World, now};
 
@@ -25,6 +27,10 @@ use crate::stage::{
 const ALWAYS: &str = r#"{"include":[{"range":{"from":"1970-01-01","to":"2239-12-31"}}]}"#;
 /// A day that no test runs on.
 const LONG_AGO: &str = r#"{"include":[{"date":"1970-01-01"}]}"#;
+/// Calendars that are published at once.
+const MANY: usize = 200;
+/// How long they may take; one batch for each takes about three seconds.
+const TOGETHER: Duration = Duration::from_secs(2);
 /// How often a skip races its slot.
 const RACES: u32 = 60;
 /// The time between two slots of the job that is raced for.
@@ -131,6 +137,39 @@ async fn jobs_of_every_partition_go_by_a_calendar_whoever_is_killed() -> Result<
         let again = gone.apply(world.recorder(), Verb::Define, &job, &using(&days)).await?;
         ensure!(matches!(again, Applied::Rejected(_)), "a calendar that is deleted is named");
         change(world, Verb::Delete, &job, "").await.map(drop)
+    })
+    .await
+}
+
+/// Commands for calendars wait for the log to be read to its head, and one look serves all that were read by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calendars_that_are_published_at_once_are_accepted_together() -> Result<()> {
+    World::with(setup(Brokers::One, 1), async |world| {
+        world.ticker("t1", &[])?;
+        world.led().await?;
+        let ids: Vec<JobId> =
+            (0..MANY).map(|n| format!("seams/days{n}").parse()).collect::<Result<_, _>>()?;
+        let client = Client::new(&world.urls());
+        let nats = Nats::connect(&world.urls()).await?;
+        let begun = now();
+        let (last, others) = ids.split_last().context("no calendar")?;
+        let subject = |id: &JobId| Prefix::default().command(Verb::Calendar, id);
+        for id in others {
+            nats.publish(&subject(id), &Vec::new(), LONG_AGO.as_bytes()).await?;
+        }
+        nats.store(&subject(last), &Vec::new(), LONG_AGO.as_bytes()).await?;
+        let job: JobId = "seams/last".parse()?;
+        // The definition comes right behind the calendar that it names.
+        client.change(world.recorder(), Verb::Define, &job, &using(last)).await?;
+        let took = now().since(begun);
+        let record = world.recorder().now();
+        let accepted = record.log.values().filter(|stored| {
+            matches!(&stored.event, LogEvent::CalendarDefined(state) if ids.contains(&state.calendar))
+        });
+        let accepted = accepted.count();
+        ensure!(accepted == MANY, "{accepted} of {MANY} calendars are accepted");
+        ensure!(took < TOGETHER, "{MANY} calendars took {took:?}");
+        Ok(())
     })
     .await
 }

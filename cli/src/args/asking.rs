@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use cronstream_core::schedule::Zone;
 use cronstream_schemas::definition::{self, When};
 use cronstream_schemas::name::JobId;
-use cronstream_schemas::time::Timestamp;
 
 use crate::instants;
 
@@ -128,13 +127,13 @@ pub(crate) struct Lint {
 /// Arguments of `forecast`.
 #[derive(Debug, Args)]
 pub(crate) struct Forecast {
-    /// Where to begin [default: now].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) from: Option<Timestamp>,
+    /// Where to begin: an instant, or a local time in --zone such as 2027-01-31 or 2027-01-31T03:00 [default: now].
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) from: Option<When>,
     /// Where to end, at most 31 days later [default: 24 hours later].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) to: Option<Timestamp>,
-    /// Time zone to show minutes in.
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) to: Option<When>,
+    /// Time zone to show minutes in, and to read local times in.
     #[arg(long, value_name = "ZONE", value_parser = zone, default_value = "UTC")]
     pub(crate) zone: Zone,
     /// Definitions to take in place of the installation's. May be given several times.
@@ -176,12 +175,13 @@ pub(crate) struct Rollback {
 /// Arguments of `tz-report`.
 #[derive(Debug, Args)]
 pub(crate) struct TzReport {
-    /// Where to begin [default: now].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) from: Option<Timestamp>,
+    /// Where to begin: an instant, or a local time in --zone, else in UTC, such as 2027-01-31 or 2027-01-31T03:00
+    /// [default: now].
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) from: Option<When>,
     /// Where to end [default: two years later].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) to: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) to: Option<When>,
     /// Only jobs that are read in this zone.
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     pub(crate) zone: Option<Zone>,

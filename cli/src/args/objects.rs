@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use cronstream_schemas::calendar::{CalendarId, YEARS};
+use cronstream_schemas::definition::When;
 use cronstream_schemas::name::{JobId, Name};
-use cronstream_schemas::time::Timestamp;
+
+use crate::instants;
 
 /// Arguments of `calendar`.
 #[derive(Debug, Args)]
@@ -87,8 +89,8 @@ pub(crate) struct SkipNext {
     /// The job, `namespace/name`.
     pub(crate) job: JobId,
     /// The slot, as `cronstream next` lists it [default: the next one].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) slot: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) slot: Option<When>,
 }
 
 /// Arguments of `shift-next`.
@@ -97,11 +99,11 @@ pub(crate) struct ShiftNext {
     /// The job, `namespace/name`.
     pub(crate) job: JobId,
     /// When the slot is due instead; its own instant takes a skip or a shift back.
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) to: Timestamp,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) to: When,
     /// The slot, as `cronstream next` lists it [default: the next one].
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) slot: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) slot: Option<When>,
 }
 
 /// Arguments of `backfill`.
@@ -111,11 +113,11 @@ pub(crate) struct Backfill {
     #[arg(value_name = "JOB")]
     pub(crate) job: JobId,
     /// The first instant whose slots run again.
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) from: Timestamp,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) from: When,
     /// The last instant whose slots run again; it has passed.
-    #[arg(long, value_name = "INSTANT")]
-    pub(crate) to: Timestamp,
+    #[arg(long, value_name = "TIME", value_parser = instants::read)]
+    pub(crate) to: When,
     /// Show which slots would run again, publish nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -22,9 +22,10 @@ pub(super) struct Ran {
     pub(super) run: RunId,
     /// The slot, or the trigger's instant.
     pub(super) scheduled_at: Timestamp,
-    /// From that to the first start; absent when it was started before we looked, or never.
+    /// From that to the first start, where the lateness that `runs` shows ends at the fire; absent when it was started
+    /// before we looked, or never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) late_ms: Option<u64>,
+    pub(super) start_delay_ms: Option<u64>,
     /// From the last start to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) took_ms: Option<u64>,
@@ -54,7 +55,7 @@ pub(super) struct NotRun {
 
 /// The names of the columns.
 pub(super) fn header() -> String {
-    columns(["SLOT (UTC)", "JOB", "LATE", "TOOK", "OUTCOME"])
+    columns(["SLOT (UTC)", "JOB", "DELAY", "TOOK", "OUTCOME"])
 }
 
 impl Ran {
@@ -67,9 +68,9 @@ impl Ran {
         };
         let detail = self.detail().map(|text| format!("  {text}")).unwrap_or_default();
         let outcome = format!("{}{attempts}{detail}", self.outcome);
-        let (late, took) = (span(self.late_ms), span(self.took_ms));
+        let (delay, took) = (span(self.start_delay_ms), span(self.took_ms));
         let line =
-            columns([&time(self.scheduled_at), &self.job.to_string(), &late, &took, &outcome]);
+            columns([&time(self.scheduled_at), &self.job.to_string(), &delay, &took, &outcome]);
         match &self.trace {
             Some(trace) => format!("{line}\n{:<12}  {trace}", ""),
             None => line,
@@ -108,8 +109,8 @@ fn time(at: Timestamp) -> String {
     at.to_datetime().format("%H:%M:%S%.3f").to_string()
 }
 
-fn columns([slot, job, late, took, outcome]: [&str; 5]) -> String {
-    format!("{slot:<12}  {job:<16} {late:>7} {took:>7}  {outcome}")
+fn columns([slot, job, delay, took, outcome]: [&str; 5]) -> String {
+    format!("{slot:<12}  {job:<16} {delay:>7} {took:>7}  {outcome}")
 }
 
 #[cfg(test)]
@@ -121,7 +122,7 @@ mod tests {
             job: "example/http".parse().unwrap(),
             run: "01a31bbc-507b-8dab-b5ee-be7b4b3cf84b".parse().unwrap(),
             scheduled_at: "2027-01-31T03:00:00.005Z".parse().unwrap(),
-            late_ms: Some(7),
+            start_delay_ms: Some(7),
             took_ms: Some(1_250),
             attempts: 1,
             outcome: "succeeded".into(),
@@ -133,19 +134,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_one_line_with_lateness_and_outcome() {
+    fn a_run_is_one_line_with_its_start_delay_and_outcome() {
         assert_eq!(
             ran().text(),
             "03:00:00.005  example/http         7ms    1.2s  succeeded  {\"a\":1}"
         );
         let json = serde_json::to_string(&ran()).unwrap();
-        assert!(json.contains(r#""late_ms":7,"took_ms":1250,"attempts":1,"outcome":"succeeded""#));
+        assert!(
+            json.contains(
+                r#""start_delay_ms":7,"took_ms":1250,"attempts":1,"outcome":"succeeded""#
+            )
+        );
     }
 
     #[test]
     fn a_long_or_hostile_result_stays_one_short_line() {
         let result = Json::parse(&format!("\"{}\"", "\u{9b}x".repeat(500))).unwrap();
-        let text = Ran { result: Some(result), late_ms: None, ..ran() }.text();
+        let text = Ran { result: Some(result), start_delay_ms: None, ..ran() }.text();
         assert!(text.chars().count() < 600 && !text.contains('\u{9b}') && text.contains('…'));
     }
 }

@@ -1,6 +1,6 @@
 //! Runs as they happen: the events of the streams become lines.
 //!
-//! Invariant: what is remembered is bounded; a run whose start was not seen is shown without its lateness.
+//! Invariant: what is remembered is bounded; a run whose start was not seen is shown without its start delay.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use super::line::{NotRun, Ran, header};
 use crate::history::{Step, read_step};
 use crate::output::{Output, printable};
 
-/// Runs that are out at a time; of more, the oldest are shown without lateness.
+/// Runs that are out at a time; of more, the oldest are shown without their start delay.
 const RUNS_MAX: usize = 10_000;
 
 /// What is known of the runs that are out.
@@ -130,7 +130,7 @@ fn ran(step: &Step, event: &RunEvent, starts: Option<Starts>, end: End) -> Ran {
         job: step.key.job.clone(),
         run,
         scheduled_at: run.at(),
-        late_ms: first.map(|first| millis(run.at(), first)),
+        start_delay_ms: first.map(|first| millis(run.at(), first)),
         took_ms: starts.map(|starts| millis(starts.last, step.at)),
         attempts: event.place().attempt,
         outcome: event.kind().to_owned(),

@@ -9,6 +9,7 @@ use cronstream_schemas::event::{Held, HeldReason};
 use cronstream_schemas::time::Timestamp;
 
 use super::facts::{Facts, Stored};
+use super::ran::which_run;
 use super::skipped::{by, pause};
 use super::verdict::{Explanation, Outcome};
 use crate::output::short;
@@ -33,6 +34,10 @@ pub(super) fn held(facts: &Facts<'_>, stored: &Stored<Held>) -> Explanation {
     let mut told = Explanation::new(Outcome::Held(held.why), format!("it waits: {why}"));
     told.revision = Some((held.revision, held.incarnation));
     told.because(format!("held since {}", stored.at));
+    if held.why == HeldReason::Queued {
+        let live = facts.before.as_ref().filter(|run| run.ended.is_none());
+        told.because(live.map(|run| format!("{} is live", which_run(run))));
+    }
     told.because(held.due.map(|due| format!("it is due at {due}")));
     told.because(format!(
         "it fires when it is released, but no later than {} after its slot",
@@ -148,8 +153,8 @@ fn prevents(facts: &Facts<'_>) -> String {
     let live = facts.before.as_ref().filter(|before| overlap && before.ended.is_none());
     match live {
         Some(before) => format!(
-            "run {} is live: should it still be then, the slot is skipped (overlap: skip)",
-            before.run
+            "{} is live: should it still be then, the slot is skipped (overlap: skip)",
+            which_run(before)
         ),
         None if overlap => {
             "an edit, a pause, a delete, or a run that is live then (overlap: skip) would prevent it".to_owned()

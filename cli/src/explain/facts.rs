@@ -77,17 +77,46 @@ pub(super) struct Decided {
     pub(super) leader: (Name, Epoch),
 }
 
-/// A run of the job before the slot in question.
+/// The last run of the job that was ordered before an instant.
 #[derive(Debug, Clone)]
 pub(super) struct Before {
     /// The run.
     pub(super) run: RunId,
+    /// Its slot, its trigger, or the backfill that asked for it.
+    pub(super) cause: Cause,
     /// Its slot, or the instant of its trigger.
     pub(super) slot: Timestamp,
-    /// Who ordered it, where its fire was read: the node, if it is named, and its term.
-    pub(super) leader: Option<(Option<Name>, Epoch)>,
     /// When it ended, as far as is known.
     pub(super) ended: Option<Timestamp>,
+}
+
+/// A leader's decision on the job: whose it was, and when it was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// The node, if it is named.
+    pub(super) node: Option<Name>,
+    /// Its term.
+    pub(super) epoch: Epoch,
+    /// When it was stored.
+    pub(super) at: Timestamp,
+}
+
+/// The decisions on the job between which a slot lies, of two terms: in between nobody decided anything of it.
+#[derive(Debug, Clone)]
+pub(super) struct Takeover {
+    /// The last one before the slot.
+    pub(super) last: Decision,
+    /// The first one behind it.
+    pub(super) first: Decision,
+}
+
+/// The executors of a queue that answer now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pool {
+    /// How many there are.
+    pub(super) here: usize,
+    /// How many of them know the task.
+    pub(super) knowing: usize,
 }
 
 /// Everything that [`super::verdict::explain`] looks at.
@@ -107,14 +136,18 @@ pub(super) struct Facts<'a> {
     pub(super) record: Record,
     /// When the slot was released, where it had been held.
     pub(super) held_until: Option<Timestamp>,
-    /// The last fire before.
+    /// The last run before: the one that a slot to come, or one that was held or skipped, meets or met.
     pub(super) before: Option<Before>,
+    /// The change of leader that the slot fell into.
+    pub(super) takeover: Option<Takeover>,
     /// The pause that the slot fell into.
     pub(super) pause: Option<Pause>,
     /// The command that skipped or shifted the slot.
     pub(super) request: Option<Request>,
     /// How far the partition is.
     pub(super) decided: Option<Decided>,
+    /// Who could start the run, where nobody has.
+    pub(super) pool: Option<Pool>,
     /// What executors and the leader say of the run, in order.
     pub(super) run: Vec<Stored<RunEvent>>,
 }

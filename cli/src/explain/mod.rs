@@ -22,7 +22,6 @@ mod verdict;
 mod tests;
 
 use cronstream_core::schedule::Zone;
-use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::{Epoch, Incarnation, Revision, RunId};
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
@@ -61,7 +60,7 @@ struct Told {
     leader: Option<LeaderTold>,
     /// From the slot to the first start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    late_ms: Option<u64>,
+    start_delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slot_before: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +80,7 @@ pub(crate) async fn explain(session: &Session, wanted: &args::Explain) -> Result
     let bus = session.bus().await?;
     let newest = jobs::find(&bus, &wanted.job).await?;
     let newest = newest.ok_or_else(|| Error::NoJob(wanted.job.clone()))?;
-    let zone = zone_of(&newest);
+    let zone = jobs::zone(&newest);
     let at = instants::on_clock(wanted.at, zone, "--at")?;
     let read = read::states(&bus, newest, at).await?;
     let facts = Box::pin(read::facts(&bus, &read, at)).await?;
@@ -89,12 +88,6 @@ pub(crate) async fn explain(session: &Session, wanted: &args::Explain) -> Result
     let told = Told::new(&wanted.job, at, explanation);
     session.out.object(&told, || told.text(zone))?;
     Ok(())
-}
-
-/// The zone that the job is read in now.
-fn zone_of(state: &JobState) -> Zone {
-    let definition = state.definition.as_ref();
-    definition.and_then(|it| Zone::get(&it.time_zone).ok()).unwrap_or(Zone::UTC)
 }
 
 impl Told {
@@ -117,7 +110,7 @@ impl Told {
                 epoch,
                 decided_at: at,
             }),
-            late_ms: late.and_then(|late| u64::try_from(late.as_millis()).ok()),
+            start_delay_ms: late.and_then(|late| u64::try_from(late.as_millis()).ok()),
             slot_before: nearest.0,
             slot_after: nearest.1,
         }

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use cronstream_core::plan::Plan;
 use cronstream_schemas::event::{Cause, Fired, RunEvent};
-use cronstream_schemas::id::Epoch;
 use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
 
-use super::facts::{Before, Facts, SECOND, Stored};
+use super::facts::{Before, Decision, Facts, Pool, SECOND, Stored, Takeover};
 use super::verdict::{Explanation, Leader, Outcome};
 use crate::output::{count, short};
 use crate::words;
 
 /// What happens within this long is on time.
 const ON_TIME: Duration = SECOND;
+/// A slot is released within this long after the run that it waited for has ended.
+const RELEASED: Duration = Duration::from_secs(2);
 
 pub(super) fn explain(
     facts: &Facts<'_>,
@@ -73,8 +74,25 @@ pub(super) fn explain(
             fired.queue
         )
     }));
+    told.because(facts.pool.and_then(|pool| nobody(pool, fired)));
     attempts(&mut told, facts, fires, ended);
     told
+}
+
+/// Why no executor that answers will start a run.
+fn nobody(pool: Pool, fired: &Fired) -> Option<String> {
+    let Fired { queue, task, .. } = fired;
+    match pool {
+        Pool { here: 0, .. } => Some(format!(
+            "no executor of queue {queue} answers now: cronstream executor --queue {queue} --tasks FILE"
+        )),
+        Pool { here, knowing: 0 } => Some(format!(
+            "{} of queue {queue} {} now, and none knows task {task}: add it to their tasks file, or correct the job",
+            count(here as u64, "executor"),
+            if here == 1 { "answers" } else { "answer" }
+        )),
+        Pool { .. } => None,
+    }
 }
 
 /// When the slot was due, other than the misfire policy has it.
@@ -128,14 +146,20 @@ fn decided_late(told: &mut Explanation, facts: &Facts<'_>, fired: &Fired, due: T
     }
     let mut explained = false;
     if let Some(until) = facts.held_until {
-        told.because(format!("it was held until {until}"));
+        let behind = facts.before.as_ref().filter(|it| held_back(it, fired.scheduled_at, until));
+        told.because(match behind {
+            Some(run) => {
+                format!("it was held until {until}: {} was live until then", which_run(run))
+            }
+            None => format!("it was held until {until}"),
+        });
         explained = true;
     }
     if let Some(pause) = &facts.pause {
         told.because(super::skipped::pause(pause));
         explained = true;
     }
-    match change_of_leader(facts.before.as_ref(), fired) {
+    match facts.takeover.as_ref().filter(|it| it.first.at > due).map(takeover) {
         Some(change) => told.because(change),
         None if explained => {}
         None => told.because(format!(
@@ -156,23 +180,39 @@ fn decided_late(told: &mut Explanation, facts: &Facts<'_>, fired: &Fired, due: T
     }
 }
 
-/// The partition had another leader when the job fired last.
-pub(super) fn change_of_leader(before: Option<&Before>, fired: &Fired) -> Option<String> {
-    let before = before?;
-    let (node, epoch) = before.leader.as_ref()?;
-    (*epoch < fired.epoch).then(|| {
-        format!(
-            "the partition changed its leader: {} had fired {}, {} took over; between them nobody decided",
-            leader(node.as_ref(), *epoch),
-            before.slot,
-            leader(fired.node.as_ref(), fired.epoch)
-        )
-    })
+/// What a change of the leader did to the slots between.
+pub(super) fn takeover(Takeover { last, first }: &Takeover) -> String {
+    format!(
+        "the partition changed its leader: {} decided last of this job at {}, {} took over and decided first at {}; in between nobody decided anything of it",
+        leader(last),
+        last.at,
+        leader(first),
+        first.at
+    )
 }
 
-/// A leader with its term.
-pub(super) fn leader(node: Option<&Name>, epoch: Epoch) -> String {
-    format!("{} (term {})", node.map_or("a node", Name::as_str), epoch.0)
+fn leader(decision: &Decision) -> String {
+    let node = decision.node.as_ref().map_or("a node", Name::as_str);
+    format!("{node} (term {})", decision.epoch.0)
+}
+
+/// A run by its cause.
+pub(super) fn which_run(run: &Before) -> String {
+    let Before { run, cause, slot, .. } = run;
+    match cause {
+        Cause::Slot(_) => format!("run {run} of {slot}"),
+        Cause::Trigger(trigger) => {
+            format!("run {run}, triggered by command {} at {slot},", trigger.command)
+        }
+        Cause::Backfill(it) => {
+            format!("run {run} of {slot}, asked for by backfill command {},", it.command)
+        }
+    }
+}
+
+/// Whether a run that was live at a slot ended right before the slot was released.
+fn held_back(run: &Before, slot: Timestamp, until: Timestamp) -> bool {
+    run.ended.is_some_and(|ended| ended > slot && ended <= until && until.since(ended) <= RELEASED)
 }
 
 /// Attempts, retries and the end of the run.

@@ -5,7 +5,7 @@ use cronstream_schemas::event::{SkipReason, Skipped, SkippedWhat};
 use cronstream_schemas::time::Timestamp;
 
 use super::facts::{Command, Facts, Pause, Stored};
-use super::ran::leader;
+use super::ran::{takeover, which_run};
 use super::verdict::{Explanation, Leader, Outcome};
 use crate::output::{count, short};
 
@@ -29,7 +29,10 @@ pub(super) fn explain(
     told.leader = Some(Leader { node: skipped.node.clone(), epoch: skipped.epoch, at: skipped.at });
     match skipped.reason {
         SkipReason::Misfire => missed(&mut told, facts, skipped, slot),
-        SkipReason::Overlap => told.because(overlap(facts)),
+        SkipReason::Overlap => {
+            told.because(overlap(facts));
+            told.because(facts.takeover.as_ref().map(takeover));
+        }
         SkipReason::Paused => told.because(facts.pause.as_ref().map(pause)),
         SkipReason::Deleted => told
             .because(format!("deleted at {} by command {}", facts.newest.at, facts.newest.command)),
@@ -53,15 +56,11 @@ fn missed(told: &mut Explanation, facts: &Facts<'_>, skipped: &Skipped, slot: Ti
     match &facts.pause {
         Some(fell_into) => told.because(pause(fell_into)),
         None => {
-            let changed = facts.before.as_ref().and_then(|before| {
-                let (node, epoch) = before.leader.as_ref()?;
-                let since = skipped.epoch.is_some_and(|now| *epoch < now);
-                since.then(|| (leader(node.as_ref(), *epoch), before.slot))
-            });
-            told.because(match changed {
-                Some((leader, fired)) => format!(
-                    "no leader decided it: {leader} led when the job fired {fired}, and the next decided {late} after the slot"
-                ),
+            told.because(match &facts.takeover {
+                Some(change) => {
+                    let change = takeover(change);
+                    format!("it was decided {late} after the slot, as nobody led: {change}")
+                }
                 None => format!(
                     "it was decided {late} after the slot: the leader had stood still, there was none, or the broker took no writes"
                 ),
@@ -90,18 +89,15 @@ fn overlap(facts: &Facts<'_>) -> String {
     let Some(before) = &facts.before else {
         return "overlap is skip; which run it was is no longer kept".to_owned();
     };
-    let ended = match before.ended {
+    let run = which_run(before);
+    match before.ended {
         // The leader decides when it comes to the slot, and what it saw live was then another run.
         Some(at) if at < facts.asked => {
-            return format!(
-                "overlap is skip, and another run of the job was live, such as a triggered one; run {} of {} had ended at {at}",
-                before.run, before.slot
-            );
+            format!("overlap is skip, and another run of the job was live; {run} had ended at {at}")
         }
-        Some(at) => format!("it ended at {at}"),
-        None => "it has not ended yet".to_owned(),
-    };
-    format!("overlap is skip, and run {} of {} was live; {ended}", before.run, before.slot)
+        Some(at) => format!("overlap is skip, and {run} was live; it ended at {at}"),
+        None => format!("overlap is skip, and {run} was live; it has not ended yet"),
+    }
 }
 
 /// Since when a pause lasts or until when it lasted, and whose command it was.

@@ -13,9 +13,12 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::facts::{Before, Command, Facts, Pause, Record, Request, Stored, in_force};
+use super::facts::{
+    Before, Command, Decision, Facts, Pause, Pool, Record, Request, Stored, Takeover, in_force,
+};
 use super::verdict::{Explanation, Outcome, explain};
 
+const DAY_BEFORE: &str = "2027-01-04T03:00:00Z";
 const RUN: &str = "01a31bbc-507b-8dab-b5ee-be7b4b3cf84b";
 
 pub(super) fn at(text: &str) -> Timestamp {
@@ -97,14 +100,26 @@ fn ran(slot: &str, fired_at: &str, epoch: u64) -> Record {
 }
 
 /// A run of the day before.
-fn before(epoch: u64, ended: Option<&str>) -> Before {
-    let leader = format!("t{epoch}").parse().ok();
+fn before(cause: Value, ended: Option<&str>) -> Before {
     Before {
         run: RUN.parse().unwrap(),
-        slot: at("2027-01-04T03:00:00Z"),
-        leader: Some((leader, Epoch(epoch))),
+        cause: serde_json::from_value(cause).unwrap(),
+        slot: at(DAY_BEFORE),
         ended: ended.map(at),
     }
+}
+
+fn slot_before(ended: Option<&str>) -> Before {
+    before(json!({ "slot": DAY_BEFORE }), ended)
+}
+
+/// Another leader's decision before the slot, and the first one behind it.
+fn takeover(first: &str) -> Takeover {
+    let decision = |epoch: u64, text: &str| {
+        let node = format!("t{epoch}").parse().ok();
+        Decision { node, epoch: Epoch(epoch), at: at(text) }
+    };
+    Takeover { last: decision(5, "2027-01-04T03:00:00Z"), first: decision(6, first) }
 }
 
 fn command(seq: u64, text: &str) -> Command {
@@ -159,9 +174,11 @@ impl Case {
             record: Record::Nothing,
             held_until: None,
             before: None,
+            takeover: None,
             pause: None,
             request: None,
             decided: None,
+            pool: None,
             run: Vec::new(),
         };
         set(&mut facts);
@@ -208,10 +225,10 @@ fn a_late_run_says_which_part_was_late() {
         |_| {},
         &["40.0s late", "leader t6 decided it 30.0s after", "waited 10.0s in queue reports"],
     );
-    let other_leader = |facts: &mut Facts<'_>| {
-        facts.before = Some(before(5, None));
-    };
-    late(other_leader, &["changed its leader", "t5 (term 5)", "t6 (term 6) took over"]);
+    late(
+        |facts| facts.takeover = Some(takeover("2027-01-05T03:00:29Z")),
+        &["changed its leader", "t5 (term 5)", "t6 (term 6) took over", "nobody decided"],
+    );
     late(
         |facts| {
             let (begun, ended) =
@@ -221,6 +238,14 @@ fn a_late_run_says_which_part_was_late() {
         &["paused from 2027-01-05T02:00:00.000Z (command 7 of ada) until"],
     );
     late(|facts| facts.held_until = Some(at("2027-01-05T03:00:30Z")), &["held until"]);
+    late(
+        |facts| {
+            facts.held_until = Some(at("2027-01-05T03:00:30Z"));
+            let backfill = json!({ "backfill": { "slot": DAY_BEFORE, "command": 13 } });
+            facts.before = Some(before(backfill, Some("2027-01-05T03:00:29Z")));
+        },
+        &["held until", RUN, "asked for by backfill command 13, was live until then"],
+    );
     late(
         |facts| {
             let to = Some(at("2027-01-05T03:00:30Z"));
@@ -259,6 +284,20 @@ fn what_no_executor_has_started_waits_or_has_expired() {
         Outcome::Waiting,
         &["waits in queue reports"],
     );
+    let with = |here, knowing| {
+        move |facts: &mut Facts<'_>| {
+            facts.record = ran(SLOT, SLOT, 5);
+            facts.pool = Some(Pool { here, knowing });
+        }
+    };
+    case.check(with(0, 0), Outcome::Waiting, &["no executor of queue reports answers now"]);
+    case.check(
+        with(2, 0),
+        Outcome::Waiting,
+        &["2 executors of queue reports answer now, and none knows task t"],
+    );
+    let told = case.check(with(2, 1), Outcome::Waiting, &["waits in queue reports"]);
+    assert!(told.because.iter().all(|reason| !reason.contains("answer")), "{told:?}");
     case.check(
         |facts| {
             facts.record = ran(SLOT, SLOT, 5);
@@ -325,9 +364,13 @@ fn a_missed_slot_says_what_kept_the_leader_and_which_policy_let_it_go() {
     assert_eq!(told.leader.unwrap().node.unwrap().as_str(), "t9");
     missed(
         |facts| {
-            facts.before = Some(before(5, None));
+            facts.takeover = Some(takeover("2027-01-06T01:00:00Z"));
         },
-        &["no leader decided it: t5 (term 5) led when the job fired 2027-01-04"],
+        &[
+            "decided 22h0m after the slot, as nobody led",
+            "t5 (term 5) decided last",
+            "t6 (term 6) took over",
+        ],
     );
     missed(
         |facts| {
@@ -344,7 +387,7 @@ fn a_skipped_slot_names_the_run_or_the_command_that_kept_it() {
     let skip = |reason| move |facts: &mut Facts<'_>| facts.record = skipped(reason, SLOT, SLOT, 9);
     let overlap = |facts: &mut Facts<'_>| {
         skip(SkipReason::Overlap)(facts);
-        facts.before = Some(before(9, Some("2027-01-05T04:00:00Z")));
+        facts.before = Some(slot_before(Some("2027-01-05T04:00:00Z")));
     };
     case.check(
         overlap,
@@ -353,13 +396,28 @@ fn a_skipped_slot_names_the_run_or_the_command_that_kept_it() {
     );
     let other = |facts: &mut Facts<'_>| {
         skip(SkipReason::Overlap)(facts);
-        facts.before = Some(before(9, Some("2027-01-04T04:00:00Z")));
+        facts.before = Some(slot_before(Some("2027-01-04T04:00:00Z")));
     };
     case.check(
         other,
         Outcome::Skipped(SkipReason::Overlap),
         &["another run of the job was live", RUN, "had ended at 2027-01-04T04"],
     );
+    let triggered = |facts: &mut Facts<'_>| {
+        skip(SkipReason::Overlap)(facts);
+        facts.before = Some(before(json!({ "trigger": { "command": 12 } }), None));
+    };
+    case.check(
+        triggered,
+        Outcome::Skipped(SkipReason::Overlap),
+        &[RUN, "triggered by command 12", "was live; it has not ended yet"],
+    );
+    let late = |facts: &mut Facts<'_>| {
+        skip(SkipReason::Overlap)(facts);
+        facts.before = Some(slot_before(None));
+        facts.takeover = Some(takeover("2027-01-05T03:10:00Z"));
+    };
+    case.check(late, Outcome::Skipped(SkipReason::Overlap), &["was live", "changed its leader"]);
     let requested = |facts: &mut Facts<'_>| {
         skip(SkipReason::Requested)(facts);
         facts.request = Some(Request { command: command(21, "2027-01-05T01:00:00Z"), to: None });

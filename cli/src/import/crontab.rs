@@ -248,7 +248,8 @@ impl Reader {
         env.retain(|name, _| !name.starts_with("CRON_") && name != "TRACEPARENT");
         let shell = env.get("SHELL").cloned().unwrap_or_else(|| "/bin/sh".to_owned());
         env.entry("PATH".to_owned()).or_insert_with(|| "/usr/bin:/bin".to_owned());
-        Task { command: vec![shell, "-c".to_owned(), script], cwd: env.get("HOME").cloned(), env }
+        let command = vec![shell, "-c".to_owned(), script];
+        Task { command, was: None, cwd: env.get("HOME").cloned(), env }
     }
 }
 

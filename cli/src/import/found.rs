@@ -53,8 +53,10 @@ impl Remarks {
 /// A task for the tasks file of an executor.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Task {
-    /// The program and its arguments.
+    /// The program and its arguments; none where the source has none that an executor could run.
     pub(super) command: Vec<String>,
+    /// What the source runs in place of a command.
+    pub(super) was: Option<String>,
     /// Where it runs.
     pub(super) cwd: Option<String>,
     /// Its environment.
@@ -115,7 +117,7 @@ pub(super) struct Job {
     /// What does not carry over, or carries over in another way.
     pub(super) remarks: Remarks,
     /// The task of the tasks file with its name.
-    pub(super) task: Option<(String, Task)>,
+    pub(super) task: (String, Task),
 }
 
 /// An import with names.
@@ -247,7 +249,7 @@ fn accept(
             job,
             fields: entry.fields,
             remarks: entry.remarks,
-            task: entry.task.map(|task| (task_name, task)),
+            task: (task_name, entry.task.unwrap_or_default()),
         }),
         Err(faults) => {
             let faults: Vec<String> = faults

@@ -271,10 +271,13 @@ fn containers(item: &Value, entry: &mut Entry) {
     }
     entry.set("params", params);
     entry.remarks.add("an executor runs no image: install what the image holds, or let its task start the container from params");
-    if !command.is_empty() {
+    if command.is_empty() {
+        let was = text(first, "/image").map(|image| format!("what image {image} runs"));
+        entry.task = Some(Task { was, ..Task::default() });
+    } else {
         let cwd = text(first, "/workingDir").map(str::to_owned);
         env.retain(|name, _| is_variable(name));
-        entry.task = Some(Task { command: [command, arguments].concat(), cwd, env });
+        entry.task = Some(Task { command: [command, arguments].concat(), was: None, cwd, env });
     }
 }
 

@@ -11,7 +11,7 @@ use cronstream_schemas::time::Timestamp;
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::{Map, Value, json};
 
-use super::found::{Entry, Imported, Settings};
+use super::found::{Entry, Imported, Settings, Task};
 use super::quartz::{self, Trigger};
 
 /// The most nodes of a document.
@@ -203,6 +203,7 @@ fn about(trigger: Element<'_>, job: Option<Element<'_>>, entry: &mut Entry) {
                 entry
                     .remarks
                     .add(format!("runs {class}: an executor's task of this name takes its place"));
+                entry.task = Some(Task { was: Some(class), ..Task::default() });
             }
             if text(job, "recover").as_deref() == Some("true") {
                 entry.remarks.add("<recover>: a run whose executor died is started again while max_attempts (1 here) allows it");

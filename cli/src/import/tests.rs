@@ -306,6 +306,35 @@ fn triggers_of_quartz_become_jobs_in_their_own_dialect() {
     assert_eq!(jobs.left_out(), 2, "{:?}", jobs.left_out);
 }
 
+/// What has no command is still to be written: as a comment, for an executor that knows a task runs it.
+#[test]
+fn tasks_that_the_source_has_no_command_for_are_stubs_of_the_tasks_file() {
+    let container = "containers: [{name: c, image: \"registry.example/report:7\"}]";
+    let image = format!(
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: report}}\nspec:\n  schedule: '0 3 * * *'\n  \
+         jobTemplate: {{spec: {{template: {{spec: {{{container}}}}}}}}}\n"
+    );
+    for (read, source, stub, was) in [
+        (quartz::read as Read, QUARTZ, "report", "org.example.ReportJob"),
+        (
+            quartz::read,
+            "# close the month\n0 15 10 ? * 6L\n",
+            "close-the-month",
+            "say what it runs",
+        ),
+        (k8s::read, &image, "report", "what image registry.example/report:7 runs"),
+    ] {
+        let jobs = import(read, source);
+        let text = write::tasks(&jobs);
+        let stubs = text.matches(&format!("\n# [tasks.\"{stub}\"]\n# command = [")).count();
+        assert_eq!(stubs, 1, "{text}");
+        assert!(text.contains(was), "{text}");
+        assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
+        let named = jobs.jobs.iter().any(|job| job.fields["task"] == *stub);
+        assert!(named, "{:?}", names(&jobs));
+    }
+}
+
 #[test]
 fn a_counted_trigger_of_quartz_fires_as_often_as_there() {
     let applied = applied(&import(quartz::read, QUARTZ));

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a text of the source stays inside the comment or the value that it stands in.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cronstream_schemas::fault::cut;
@@ -74,8 +75,17 @@ pub(super) fn tasks(jobs: &Jobs) -> String {
         &mut text,
         "prints is kept with its run (`cronstream run`). It runs as the user of the executor.",
     );
+    let mut stubs = BTreeSet::new();
     for job in &jobs.jobs {
-        let Some((name, Task { command, cwd, env })) = &job.task else { continue };
+        let (name, Task { command, was, cwd, env }) = &job.task;
+        if command.is_empty() {
+            // Jobs may share a task: one stub is enough.
+            if stubs.insert(name) {
+                text.push('\n');
+                stub(&mut text, job, (name, was.as_deref()));
+            }
+            continue;
+        }
         writeln!(text, "\n# {}", job.job).ok();
         writeln!(text, "[tasks.{}]", toml_text(name)).ok();
         let command: Vec<String> = command.iter().map(|word| toml_text(word)).collect();
@@ -92,6 +102,14 @@ pub(super) fn tasks(jobs: &Jobs) -> String {
         }
     }
     text
+}
+
+/// A task that is still to be written, all of it a comment: executors that do not know a task leave its runs waiting.
+fn stub(text: &mut String, job: &Job, (name, was): (&str, Option<&str>)) {
+    let was = was.map(|was| format!(", there {was}")).unwrap_or_default();
+    comment(text, &format!("{}{was}: say what it runs. Until then its runs wait.", job.job));
+    comment(text, &format!("[tasks.{}]", toml_text(name)));
+    comment(text, "command = [\"/path/to/program\"]");
 }
 
 /// The fields in the order in which a person writes them.

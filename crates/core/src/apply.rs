@@ -51,9 +51,6 @@ impl Draft<'_> {
             }
             self.plans.commands_through = command.seq;
             self.plans.applied += 1;
-            if self.plans.closed {
-                return;
-            }
         }
         if base.commands.len() <= COMMANDS_MAX {
             self.plans.commands_through = self.plans.commands_through.max(base.commands_seen);
@@ -76,7 +73,7 @@ impl Draft<'_> {
             Ok(decoded) => {
                 let changes = !matches!(decoded, Command::Trigger(_) | Command::Cancel(_))
                     && !verb.is_of_calendar();
-                if changes && self.changed.contains(&job) {
+                if changes && self.changed.contains(&job) || self.waits_for_calendars(verb, &job) {
                     return Progress::Full;
                 }
                 match decoded {

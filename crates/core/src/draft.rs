@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::definition::{JobDefinition, Overlap};
 use cronstream_schemas::event::{
     Cause, Fired, Held, HeldReason, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
@@ -14,6 +15,7 @@ use cronstream_schemas::json::Json;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 
+use crate::calendar::Calendars;
 use crate::fire;
 use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
 use crate::job::Job;
@@ -45,8 +47,6 @@ pub(crate) struct Plans {
     pub(crate) wake_at: Option<Timestamp>,
     /// The command that waits until the log is read to its head.
     pub(crate) read_log: Option<u64>,
-    /// No further command is applied in this batch.
-    pub(crate) closed: bool,
 }
 
 /// Why a run begins, and with what.
@@ -91,6 +91,8 @@ pub(crate) struct Draft<'a> {
     jobs: HashMap<JobId, Job>,
     pub(crate) fired: HashMap<JobId, Live>,
     keys: HashMap<KeyHash, RunId>,
+    /// All calendars, and those whose state changed in this batch; none while nothing did.
+    calendars: Option<(Calendars, HashSet<CalendarId>)>,
 }
 
 impl<'a> Draft<'a> {
@@ -110,7 +112,6 @@ impl<'a> Draft<'a> {
                 applied: 0,
                 wake_at: None,
                 read_log: None,
-                closed: false,
             },
             held_changed: HashSet::new(),
             held: HashMap::new(),
@@ -119,6 +120,7 @@ impl<'a> Draft<'a> {
             jobs: HashMap::new(),
             fired: HashMap::new(),
             keys: HashMap::new(),
+            calendars: None,
         }
     }
 
@@ -128,6 +130,16 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
         self.jobs.get(id).or_else(|| self.base.job(id))
+    }
+
+    /// The calendars as this batch leaves them.
+    pub(crate) fn calendars(&self) -> &Calendars {
+        self.calendars.as_ref().map_or(&self.base.calendars, |(calendars, _)| calendars)
+    }
+
+    /// Whether a calendar was changed in this batch.
+    pub(crate) fn has_changed_calendar(&self, is_it: impl Fn(&CalendarId) -> bool) -> bool {
+        self.calendars.as_ref().is_some_and(|(_, changed)| changed.iter().any(is_it))
     }
 
     pub(crate) fn known_key(&self, state: &JobState, key: &str) -> Option<RunId> {
@@ -206,9 +218,14 @@ impl<'a> Draft<'a> {
                     self.with_job(&skipped.job, |job| job.decide_through(last));
                 }
             }
+            LogEvent::CalendarDefined(state) | LogEvent::CalendarDeleted(state) => {
+                let base = &self.base.calendars;
+                let (calendars, changed) =
+                    self.calendars.get_or_insert_with(|| (base.clone(), HashSet::new()));
+                calendars.apply(&Arc::new(state.clone()));
+                changed.insert(state.calendar.clone());
+            }
             LogEvent::JobRevised(_)
-            | LogEvent::CalendarDefined(_)
-            | LogEvent::CalendarDeleted(_)
             | LogEvent::CalendarRevised(_)
             | LogEvent::Rejected(_)
             | LogEvent::Cursor(_)

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariant: a calendar command is decided on a fold that has read the log to its head after the command was
-//! read: what its sender knew to be accepted is known here too. Only what is decided at the same instant by
-//! another leader may be missed; days that are missing for that reason hold slots, they never fire them.
+//! read, and on what the calendar commands before it in its batch leave: what its sender knew to be accepted is
+//! known here too. Only what is decided at the same instant by another leader may be missed; days that are missing
+//! for that reason hold slots, they never fire them.
 
 use std::collections::BTreeSet;
 
@@ -38,12 +39,12 @@ impl Draft<'_> {
         if !self.has_read_log(command) {
             return Progress::Full;
         }
-        let current = self.base.calendars.get(id).map(|state| state.revision);
+        let current = self.calendars().get(id).map(|state| state.revision);
         let address = Some((Verb::Calendar, id));
         if let Some(fault) = unexpected(command, current) {
             return self.reject(command, address, vec![fault], None);
         }
-        if let Err(faults) = self.base.calendars.check(id, &definition) {
+        if let Err(faults) = self.calendars().check(id, &definition) {
             return self.reject(command, address, faults, None);
         }
         let state = CalendarState {
@@ -68,7 +69,7 @@ impl Draft<'_> {
             return Progress::Full;
         }
         let address = Some((Verb::CalendarDelete, id));
-        let Some(state) = self.base.calendars.get(id) else {
+        let Some(state) = self.calendars().get(id) else {
             let expected = "the namespace and name of a calendar that is defined";
             let fault = Fault::new("$subject", &id.to_string(), "no such calendar", expected);
             return self.reject(command, address, vec![fault], None);
@@ -77,7 +78,7 @@ impl Draft<'_> {
             return self.reject(command, address, vec![fault], None);
         }
         let jobs = self.jobs_with(id);
-        let calendars = self.base.calendars.users(id).cloned().collect();
+        let calendars = self.calendars().users(id).cloned().collect();
         let users = [("job", jobs), ("calendar", calendars)];
         let faults: Vec<Fault> =
             users.iter().filter_map(|(kind, users)| in_use(kind, users)).collect();
@@ -94,6 +95,12 @@ impl Draft<'_> {
         };
         self.emit(LogEvent::CalendarDeleted(state));
         self.accept_calendar(command, Verb::CalendarDelete, id, revision)
+    }
+
+    /// Whether a command must wait for the next batch because of the calendars that this one changes: jobs go by them
+    /// once they are folded, and a calendar's subject is rolled up once at most.
+    pub(crate) fn waits_for_calendars(&self, verb: Verb, id: &CalendarId) -> bool {
+        self.has_changed_calendar(|changed| !verb.is_of_calendar() || changed == id)
     }
 
     /// Whether the log was read to its head since the command was read; asks for it where it was not.
@@ -113,9 +120,7 @@ impl Draft<'_> {
         id: &CalendarId,
         revision: Revision,
     ) -> Progress {
-        // The commands behind it may name it, and the fold does not know it yet.
-        self.plans.closed = true;
-        let touched = self.base.calendars.built_of(id);
+        let touched = self.calendars().built_of(id);
         let jobs: BTreeSet<JobId> = touched.iter().flat_map(|id| self.jobs_with(id)).collect();
         let jobs = jobs.len() as u64;
         self.reply(command, Some((verb, id)), Outcome::CalendarAccepted { revision, jobs })

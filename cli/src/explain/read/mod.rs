@@ -7,13 +7,14 @@
 //!                                                  └─► cron.skipped… from the slot's instant on
 //! ```
 //!
-//! `slot` finds what became of a slot, `runs` what its run did and which one was before, `commands` whose pause or request
-//! it was.
+//! `slot` finds what became of a slot, `runs` what its run did and which one was before, `leaders` who decided before and
+//! behind it, `commands` whose pause or request it was.
 //!
 //! Invariant: no stream is scanned. Each read names one subject of the job, begins at an instant, and is bounded in
 //! number: a log of ten million events answers as fast as an empty one.
 
 mod commands;
+mod leaders;
 mod runs;
 mod slot;
 
@@ -23,14 +24,12 @@ use cronstream_bus::{Bus, StoredMessage};
 use cronstream_core::calendar::Calendars;
 use cronstream_core::plan::Plan;
 use cronstream_schemas::command::Verb;
-use cronstream_schemas::event::{
-    Decoded, Event as _, JobState, LogEvent, SkipReason, Skipped, SkippedWhat,
-};
+use cronstream_schemas::event::{Decoded, Event as _, HeldReason, JobState, LogEvent, SkipReason};
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
 
-use super::facts::{Decided, Facts, Record, SECOND, Stored, in_force, slot_meant, slot_of};
+use super::facts::{Decided, Facts, Record, SECOND, Stored, TICK, in_force, slot_meant, slot_of};
 use crate::error::Error;
 use crate::{calendars, jobs};
 
@@ -90,9 +89,11 @@ pub(super) async fn facts<'a>(
         record: Record::Nothing,
         held_until: None,
         before: None,
+        takeover: None,
         pause: None,
         request: None,
         decided: None,
+        pool: None,
         run: Vec::new(),
     };
     let Some(definition) = then.and_then(|state| state.definition.as_ref()) else {
@@ -116,9 +117,12 @@ pub(super) async fn facts<'a>(
         && let Some(first) = fires.first()
     {
         facts.run = reader.run_events(first).await?;
+        if facts.run.is_empty() {
+            facts.pool = reader.pool(&first.what).await;
+        }
     }
     let slot = slot.unwrap_or(asked);
-    reader.reasons(&mut facts, (slot, to_come), (&definition.queue, plan.as_ref())).await?;
+    reader.reasons(&mut facts, (slot, to_come), &definition.queue).await?;
     Ok(facts)
 }
 
@@ -128,7 +132,7 @@ impl Reader<'_> {
         &self,
         facts: &mut Facts<'_>,
         (slot, to_come): (Timestamp, bool),
-        (queue, plan): (&Name, Option<&Plan>),
+        queue: &Name,
     ) -> Result<(), Error> {
         let late = match &facts.record {
             Record::Fired(fires) => fires.first().is_some_and(|it| {
@@ -142,26 +146,35 @@ impl Reader<'_> {
         }
         facts.pause = self.pause_at(slot).await?;
         facts.request = self.request_for(slot).await?;
-        let way = plan.zip(facts.then.map(|then| then.incarnation));
-        facts.before = match (&facts.record, way) {
+        facts.before = match &facts.record {
             _ if to_come => self.last_fire(queue).await?,
-            (Record::Skipped(skipped), Some(way)) if skipped.what.reason == SkipReason::Overlap => {
-                match self.run_before(queue, slot, way).await? {
-                    Some(found) => Some(found),
-                    // A run that no executor has begun is live too, and then the newest.
-                    None => self.last_fire(queue).await?.filter(|before| before.slot < slot),
-                }
+            Record::Skipped(skipped) if skipped.what.reason == SkipReason::Overlap => {
+                self.run_before(queue, skipped.at.plus(TICK)).await?
             }
-            (Record::Skipped(skipped), Some(way)) if skipped.what.reason == SkipReason::Misfire => {
-                let first = first_of(&skipped.what).unwrap_or(slot);
-                self.fire_before(queue, first, way).await?
+            Record::Held(held) if held.what.why == HeldReason::Queued => {
+                self.last_fire(queue).await?
             }
-            (Record::Fired(_), Some(way)) => self.fire_before(queue, slot, way).await?,
-            (Record::Skipped(_) | Record::Held(_) | Record::Nothing, _) | (_, None) => None,
+            Record::Skipped(_) | Record::Held(_) | Record::Fired(_) | Record::Nothing => None,
         };
+        let decided_late = match &facts.record {
+            Record::Fired(_) => true,
+            Record::Skipped(Stored { what, .. }) => {
+                let by_time = matches!(what.reason, SkipReason::Misfire | SkipReason::Overlap);
+                by_time && what.at.since(slot) > ON_TIME
+            }
+            Record::Held(_) | Record::Nothing => false,
+        };
+        if decided_late {
+            facts.takeover = self.takeover(queue, slot).await?;
+        }
         match &facts.record {
             Record::Nothing => facts.decided = self.decided().await?,
-            Record::Fired(_) => facts.held_until = self.held_until(slot).await?,
+            Record::Fired(_) => {
+                facts.held_until = self.held_until(slot).await?;
+                if facts.held_until.is_some() {
+                    facts.before = self.run_before(queue, slot).await?;
+                }
+            }
             Record::Skipped(stored) if stored.what.reason != SkipReason::Requested => {
                 facts.request = None;
             }
@@ -253,14 +266,6 @@ fn decode(message: &StoredMessage) -> Option<LogEvent> {
 fn revision(message: &StoredMessage) -> Option<JobState> {
     let LogEvent::JobRevised(state) = decode(message)? else { return None };
     Some(state)
-}
-
-/// The first slot that does not fire.
-const fn first_of(skipped: &Skipped) -> Option<Timestamp> {
-    match &skipped.what {
-        SkippedWhat::Slots { first, .. } => Some(*first),
-        SkippedWhat::Trigger(_) => None,
-    }
 }
 
 fn stored<T>(message: &StoredMessage, what: T) -> Stored<T> {

@@ -1,19 +1,24 @@
 //! What a run did, and which run of the job was before a slot.
 //!
-//! Invariant: ids of runs are made of their slots, so a run is found by its subject and no log is walked for it.
+//! Invariant: a run is found by its subject, and the one before an instant by halving the time in which it lies: no log
+//! is walked for it.
+
+use std::time::{Duration, Instant};
 
 use cronstream_bus::StoredMessage;
-use cronstream_core::plan::Plan;
 use cronstream_schemas::event::{Decoded, Event as _, Fired, LogEvent, RunEvent};
-use cronstream_schemas::id::{Incarnation, RunId, RunSeed, ShardId};
 use cronstream_schemas::name::Name;
-use cronstream_schemas::subject::RunKey;
 use cronstream_schemas::time::Timestamp;
 
-use super::{CLOCKS_DIFFER, READS_MAX, Reader, SUBJECT_MAX, decode, stored};
+use super::{CLOCKS_DIFFER, Reader, SUBJECT_MAX, decode, stored};
+use crate::cluster::Nodes;
 use crate::error::Error;
-use crate::explain::facts::{Before, Stored};
+use crate::explain::facts::{Before, Pool, Stored};
 use crate::history::key_of;
+
+/// How long executors have to answer, with so many rounds to the broker.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(100);
+const ROUNDS: u32 = 5;
 
 impl Reader<'_> {
     /// The events of the shard that a fire orders.
@@ -44,6 +49,16 @@ impl Reader<'_> {
         Ok(events)
     }
 
+    /// The executors that could start a run; none where this user may not ask, or nobody could be asked.
+    pub(super) async fn pool(&self, fired: &Fired) -> Option<Pool> {
+        let asked = Instant::now();
+        self.bus.flush().await.ok()?;
+        let nodes = Nodes::ask(self.bus, ANSWERS_WITHIN + ROUNDS * asked.elapsed()).await.ok()?;
+        let here = || nodes.executors.iter().filter(|(_, it)| it.queue == fired.queue);
+        let knowing = here().filter(|(_, it)| it.tasks.contains(&fired.task)).count();
+        Some(Pool { here: here().count(), knowing })
+    }
+
     /// The newest fire of the job, with the end of its run.
     pub(super) async fn last_fire(&self, queue: &Name) -> Result<Option<Before>, Error> {
         let names = self.bus.names();
@@ -55,51 +70,19 @@ impl Reader<'_> {
         }
     }
 
-    /// The run that a slot found live. Ids of runs are made of their slots, so each earlier slot is one look.
+    /// The run that was ordered last before an instant, with its end.
     pub(super) async fn run_before(
         &self,
         queue: &Name,
-        slot: Timestamp,
-        (plan, incarnation): (&Plan, Incarnation),
+        at: Timestamp,
     ) -> Result<Option<Before>, Error> {
         let names = self.bus.names();
-        let job = &self.newest.job;
-        let mut earlier = slot;
-        for _ in 0..READS_MAX {
-            let Some(before) = plan.prev(earlier) else { return Ok(None) };
-            earlier = before;
-            let run = RunId::derive(earlier, job, incarnation, RunSeed::Slot(earlier));
-            let shard = ShardId { run, shard: 0 };
-            let key = RunKey { queue: queue.clone(), job: job.clone(), shard };
-            let last = self.bus.last_from_leader(&names.runs, &names.prefix().run(&key)).await?;
-            if let Some(last) = last {
-                return Ok(Some(Before { run, slot: earlier, leader: None, ended: end(&last) }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The run before a slot with the leader that ordered it: its fire lies right behind its own slot.
-    pub(super) async fn fire_before(
-        &self,
-        queue: &Name,
-        slot: Timestamp,
-        (plan, incarnation): (&Plan, Incarnation),
-    ) -> Result<Option<Before>, Error> {
-        let names = self.bus.names();
-        let found = self.run_before(queue, slot, (plan, incarnation)).await?;
-        let Some(mut before) = found else { return Ok(None) };
         let subject = names.prefix().fire(queue, &self.newest.job);
-        for from in [before.slot, before.slot.minus(CLOCKS_DIFFER)] {
-            let from = from.as_millis();
-            let next = self.bus.next_since(&names.log, from, &subject).await?;
-            let fire = next.as_ref().and_then(fire).filter(|it| it.what.run == before.run);
-            if let Some(fire) = fire {
-                before.leader = Some((fire.what.node, fire.what.epoch));
-                break;
-            }
+        let last = self.newest_before(&subject, at).await?;
+        match last.as_ref().and_then(fire) {
+            Some(fire) => self.before(&fire.what).await.map(Some),
+            None => Ok(None),
         }
-        Ok(Some(before))
     }
 
     async fn before(&self, fired: &Fired) -> Result<Before, Error> {
@@ -108,8 +91,8 @@ impl Reader<'_> {
         let last = self.bus.last_from_leader(&names.runs, &subject).await?;
         Ok(Before {
             run: fired.run,
+            cause: fired.cause.clone(),
             slot: fired.scheduled_at,
-            leader: Some((fired.node.clone(), fired.epoch)),
             ended: last.as_ref().and_then(end),
         })
     }

@@ -8,7 +8,7 @@ use cronstream_schemas::event::{CalendarState, JobState, Override};
 use cronstream_schemas::id::{Epoch, Incarnation, Revision};
 use cronstream_schemas::time::Timestamp;
 
-use super::{Case, SLOT, at, before, ran, started, state, state_with};
+use super::{Case, SLOT, at, ran, slot_before, started, state, state_with};
 use crate::explain::facts::{Decided, Facts};
 use crate::explain::verdict::Outcome;
 
@@ -24,7 +24,7 @@ fn a_slot_to_come_says_what_could_prevent_it() {
             "overlap: skip",
         ],
     );
-    let live = |facts: &mut Facts<'_>| facts.before = Some(before(9, None));
+    let live = |facts: &mut Facts<'_>| facts.before = Some(slot_before(None));
     case.check(live, Outcome::WillRun, &["is live: should it still be then"]);
     let paused = JobState { paused: Some(at("2027-01-05T01:00:00Z")), ..case.newest.clone() };
     let paused = Case { newest: paused, now: case.now, ..Case::default() };

@@ -138,7 +138,17 @@ fn about_expressions(
             Warning { code: "clock-change", fault: Fault::new(path.clone(), text, words, expected) }
         })
     });
-    lints.chain(notes).collect()
+    repeated(&each).chain(lints).chain(notes).collect()
+}
+
+/// Expressions that say what one before them says.
+fn repeated(each: &[(String, &str, Cron)]) -> impl Iterator<Item = Warning> {
+    each.iter().enumerate().filter_map(|(at, (path, text, cron))| {
+        let (first, ..) = each[..at].iter().find(|(_, _, earlier)| earlier == cron)?;
+        let problem = format!("says the same as {first}: each slot of the two fires once");
+        let fault = Fault::new(path.clone(), text, problem, "each expression once");
+        Some(Warning { code: "repeated-expression", fault })
+    })
 }
 
 /// What the coming clock changes do to the slots: the first of each kind that the definition does not settle itself.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use cronstream_schemas::definition::{Dialect, JobDefinition, Schedule};
 use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
 
 use super::{Forecast, MINUTE, NAMES_MAX, each};
 use crate::schedule::{self, Seed};
@@ -18,7 +19,7 @@ const PEAK_TIMES: u64 = 3;
 /// The most expressions that are told, those of the most jobs.
 pub const ADVICE_MAX: usize = 100;
 /// How many of the busiest minutes are looked at.
-const LOOKED_AT: usize = 10;
+pub(super) const LOOKED_AT: usize = 10;
 
 /// What a job has to be changed to, and for how many jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +39,9 @@ pub struct Advice {
 pub struct Effect {
     /// What to change, what concerns the most jobs first, at most [`ADVICE_MAX`].
     pub advice: Vec<Advice>,
-    /// The load of the busiest minute now, and about what it would be.
+    /// The load of the busiest minute now, and what it would be where hours begin as in UTC.
     pub minute: (u64, u64),
-    /// The load of the busiest second of the busiest minutes now, and about what it would be.
+    /// The load of the busiest second of the busiest minutes now, and what it would be.
     pub second: (u64, u64),
 }
 
@@ -55,9 +56,36 @@ pub(super) struct Expression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spread {
     /// Over so many minutes of each hour.
-    Minutes(u64),
+    Minutes(usize),
     /// Over the seconds of a minute.
     Seconds,
+}
+
+/// How many jobs of a group `H` would put into each minute of an hour, and into each second of a minute.
+#[derive(Debug, Clone)]
+pub(super) struct Draws([[u64; 60]; 2]);
+
+impl Draws {
+    pub(super) fn of(job: &JobId) -> Self {
+        let mut draws = Self([[0; 60]; 2]);
+        draws.add(job);
+        draws
+    }
+
+    pub(super) fn add(&mut self, job: &JobId) {
+        for (field, value) in self.0.iter_mut().zip(Seed::of(job).minute_and_second()) {
+            field[value] += 1;
+        }
+    }
+
+    /// How many jobs `H/width` would put at each place of a stretch of `width` minutes, which divides the hour.
+    fn minutes(&self, width: usize) -> Vec<u64> {
+        (0..width).map(|at| self.0[0].iter().skip(at).step_by(width).sum()).collect()
+    }
+
+    const fn seconds(&self) -> &[u64; 60] {
+        &self.0[1]
+    }
 }
 
 impl Expression {
@@ -97,25 +125,33 @@ impl Forecast {
             return effect;
         }
         let begins: Vec<_> = busiest.iter().map(|one| one.minute).collect();
-        let moved: Vec<Option<(String, Spread)>> = self
-            .groups
-            .iter()
-            .map(|group| {
-                let there = begins.iter().any(|minute| {
-                    let end = minute.as_millis() + MINUTE;
-                    let end = cronstream_schemas::time::Timestamp::from_millis(end);
-                    super::due(&group.plan, *minute, end) > 0
-                });
-                group.expression.as_ref().filter(|_| there)?.spread(minutes_apart)
-            })
-            .collect();
-        effect.advice = self.advice(&moved);
-        if !effect.advice.is_empty() {
+        // Another minute is the smaller change, and often takes the second with it.
+        for minutes in [true, false] {
+            let moved = self.moved(&begins, minutes);
+            effect.advice = self.advice(&moved);
+            if effect.advice.is_empty() {
+                return effect;
+            }
             let after = self.after(&moved);
-            effect.minute.1 = rounded(after.iter().copied().fold(0.0, f64::max));
+            effect.minute.1 = after.iter().copied().max().unwrap_or(0);
             effect.second.1 = self.second_after(&moved, &after);
+            if minutes_apart || effect.second.1 * 2 <= effect.second.0 {
+                break;
+            }
         }
         effect
+    }
+
+    /// What becomes of each group that is due in one of the minutes.
+    fn moved(&self, begins: &[Timestamp], minutes: bool) -> Vec<Option<(String, Spread)>> {
+        let moved = self.groups.iter().map(|group| {
+            let there = begins.iter().any(|minute| {
+                let end = Timestamp::from_millis(minute.as_millis() + MINUTE);
+                super::due(&group.plan, *minute, end) > 0
+            });
+            group.expression.as_ref().filter(|_| there)?.spread(minutes)
+        });
+        moved.collect()
     }
 
     fn advice(&self, moved: &[Option<(String, Spread)>]) -> Vec<Advice> {
@@ -138,45 +174,74 @@ impl Forecast {
         all
     }
 
-    /// The load of each minute, had every advice been followed: hash slots spread evenly.
-    fn after(&self, moved: &[Option<(String, Spread)>]) -> Vec<f64> {
-        let mut load: Vec<f64> = self.load.iter().map(|slots| *slots as f64).collect();
+    /// The load of each minute, had every advice been followed.
+    fn after(&self, moved: &[Option<(String, Spread)>]) -> Vec<u64> {
+        let mut load = vec![0; self.load.len()];
         for (group, moved) in self.groups.iter().zip(moved) {
-            let Some((_, Spread::Minutes(width))) = moved else { continue };
-            let width = *width as usize;
-            // Minutes of the hour are aligned in every zone whose offset is whole quarters; elsewhere it is about so.
-            let first = (self.from.as_millis() / MINUTE) as usize;
+            let Some((_, Spread::Minutes(width))) = moved else {
+                each(&group.plan, (self.from, self.to), MINUTE, |at, slots| {
+                    load[at] += slots * group.jobs;
+                });
+                continue;
+            };
+            let draws = group.draws.minutes(*width);
             each(&group.plan, (self.from, self.to), MINUTE, |at, slots| {
-                let moved = (slots * group.jobs) as f64;
-                load[at] -= moved;
-                let begin = at - ((first + at) % width).min(at);
-                let stretch = begin..(begin + width).min(load.len());
-                let share = moved / stretch.len() as f64;
-                load[stretch].iter_mut().for_each(|minute| *minute += share);
+                // What comes to lie before the stretch or behind it is not looked at.
+                let begin = at as i64 - self.within(at, *width) as i64;
+                for (minute, jobs) in (begin..).zip(&draws) {
+                    let minute = usize::try_from(minute).ok();
+                    if let Some(minute) = minute.and_then(|minute| load.get_mut(minute)) {
+                        *minute += slots * jobs;
+                    }
+                }
             });
         }
         load
     }
 
-    /// About the load of the busiest second, had every advice been followed.
-    fn second_after(&self, moved: &[Option<(String, Spread)>], after: &[f64]) -> u64 {
-        // What is spread over minutes stays at its second; what is spread over seconds is a 60th of its minute.
-        let mut spread = vec![0.0; after.len()];
+    /// The place of a minute within its stretch of so many. The minutes of the hour are aligned in every zone whose
+    /// offset is whole quarters; elsewhere it is about so.
+    fn within(&self, at: usize, width: usize) -> usize {
+        ((self.from.as_millis() / MINUTE) as usize + at) % width
+    }
+
+    /// The load of the busiest second of the busiest minutes, had every advice been followed.
+    fn second_after(&self, moved: &[Option<(String, Spread)>], after: &[u64]) -> u64 {
+        let mut order: Vec<usize> = (0..after.len()).collect();
+        order.sort_by_key(|at| (std::cmp::Reverse(after[*at]), *at));
+        order.truncate(LOOKED_AT);
+        let busiest = order.into_iter().map(|at| self.seconds_after(moved, at));
+        busiest.flatten().max().unwrap_or(0)
+    }
+
+    /// The load of each second of a minute, had every advice been followed.
+    fn seconds_after(&self, moved: &[Option<(String, Spread)>], at: usize) -> [u64; 60] {
+        let mut seconds = [0; 60];
+        let (begin, end) = self.minute(at);
         for (group, moved) in self.groups.iter().zip(moved) {
-            if let Some((_, Spread::Seconds)) = moved {
-                each(&group.plan, (self.from, self.to), MINUTE, |at, slots| {
-                    spread[at] += (slots * group.jobs) as f64;
-                });
+            match moved.as_ref().map(|(_, spread)| *spread) {
+                None => each(&group.plan, (begin, end), 1_000, |second, slots| {
+                    seconds[second] += slots * group.jobs;
+                }),
+                Some(Spread::Minutes(width)) => {
+                    let within = self.within(at, width);
+                    let jobs = group.draws.minutes(width)[within];
+                    let from = begin.as_millis() - within as i64 * MINUTE;
+                    let to = Timestamp::from_millis(from + width as i64 * MINUTE);
+                    let stretch = (Timestamp::from_millis(from), to);
+                    each(&group.plan, stretch, 1_000, |second, slots| {
+                        seconds[second % 60] += slots * jobs;
+                    });
+                }
+                Some(Spread::Seconds) => each(&group.plan, (begin, end), MINUTE, |_, slots| {
+                    for (second, jobs) in seconds.iter_mut().zip(group.draws.seconds()) {
+                        *second += slots * jobs;
+                    }
+                }),
             }
         }
-        let second = |(all, spread): (&f64, &f64)| all - spread + spread / 60.0;
-        rounded(after.iter().zip(&spread).map(second).fold(0.0, f64::max))
+        seconds
     }
-}
-
-fn rounded(load: f64) -> u64 {
-    // A load is not negative but for what adding and taking away leaves.
-    load.max(0.0).round() as u64
 }
 
 impl Expression {
@@ -230,17 +295,17 @@ impl Expression {
 }
 
 /// How far apart the values of a field are, if they are evenly so over the hour: 60 for a single one.
-fn every(field: &str) -> Option<u64> {
-    let values: Vec<u64> = match field.split_once('/') {
+fn every(field: &str) -> Option<usize> {
+    let values: Vec<usize> = match field.split_once('/') {
         Some(("*", step)) => {
             let step = step.parse().ok().filter(|step| (2..60).contains(step))?;
-            (0..60).step_by(step).map(|value| value as u64).collect()
+            (0..60).step_by(step).collect()
         }
         Some(_) => return None,
         None => field.split(',').map(|value| value.parse().ok()).collect::<Option<_>>()?,
     };
-    let step = 60 / u64::try_from(values.len()).ok()?.max(1);
-    let even = values.len() as u64 * step == 60;
+    let step = 60 / values.len().max(1);
+    let even = values.len() * step == 60;
     let apart = values.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
     (even && apart && step > 1).then_some(step)
 }

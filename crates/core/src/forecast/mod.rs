@@ -66,6 +66,8 @@ struct Group {
     names: Vec<JobId>,
     /// The one expression that an advice could change, with its dialect.
     expression: Option<advice::Expression>,
+    /// Where hash slots would put the jobs.
+    draws: advice::Draws,
 }
 
 /// A minute in which many slots are due.
@@ -118,6 +120,7 @@ impl Forecast {
         let key = key(job, definition, plan);
         if let Some(group) = self.known.get(&key).map(|at| &mut self.groups[*at]) {
             group.jobs += 1;
+            group.draws.add(job);
             if group.names.len() < NAMES_MAX {
                 group.names.push(job.clone());
             }
@@ -132,6 +135,7 @@ impl Forecast {
             jobs: 1,
             names: vec![job.clone()],
             expression: advice::Expression::of(definition),
+            draws: advice::Draws::of(job),
         });
     }
 
@@ -281,6 +285,7 @@ fn key(job: &JobId, definition: &JobDefinition, plan: &Plan) -> String {
 mod tests {
     use cronstream_schemas::definition::Draft;
 
+    use super::advice::LOOKED_AT;
     use super::*;
     use crate::calendar::Calendars;
 
@@ -359,7 +364,7 @@ mod tests {
         let texts: Vec<_> =
             effect.advice.iter().map(|one| (&*one.now, &*one.better, one.jobs)).collect();
         assert_eq!(texts, [("0 * * * *", "H * * * *", 600)]);
-        assert_eq!((effect.minute, effect.second), ((600, 11), (600, 11)));
+        assert_eq!((effect.minute, effect.second), ((600, 23), (600, 23)));
     }
 
     #[test]
@@ -372,7 +377,60 @@ mod tests {
         let effect = forecast.effect();
         assert_eq!(effect.advice.len(), 1);
         assert_eq!(effect.advice[0].better, "H * * * * *");
-        assert_eq!((effect.minute, effect.second), ((600, 600), (600, 10)));
+        assert_eq!((effect.minute, effect.second), ((600, 600), (600, 17)));
+    }
+
+    /// A short stretch has no quiet minutes to compare with, and a stretch that begins within the hour has not all of
+    /// it: neither makes of five fields six, or counts what comes to lie elsewhere.
+    #[test]
+    fn five_fields_stay_five_and_what_moves_out_of_the_stretch_is_not_counted_in_it() {
+        for (from, minutes) in [("2027-01-04T03:00:00Z", 2), ("2027-01-04T02:40:00Z", 30)] {
+            let from = at(from);
+            let to = from.plus(Duration::from_secs(60 * minutes));
+            let mut forecast = Forecast::new(from, to).unwrap();
+            for number in 0..120 {
+                add(&mut forecast, &format!("a/j{number}"), r#""schedule":{"cron":"0 3 * * *"}"#);
+            }
+            forecast.count();
+            let effect = forecast.effect();
+            assert_eq!(effect.advice[0].better, "H 3 * * *");
+            assert!(effect.minute.1 < 10 && effect.second.1 < 10, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn what_hash_slots_would_do_is_what_they_do() {
+        let followed = |expression: &str| {
+            let mut forecast = hours(24);
+            for number in 0..500 {
+                let body = format!(r#""schedule":{{"cron":"{expression}"}}"#);
+                add(&mut forecast, &format!("a/j{number}"), &body);
+            }
+            add(&mut forecast, "a/fast", r#""schedule":{"every":"1s"}"#);
+            forecast.count();
+            forecast
+        };
+        for (now, better) in [("0 3 * * *", "H 3 * * *"), ("*/15 * * * *", "H/15 * * * *")] {
+            let effect = followed(now).effect();
+            assert_eq!(effect.advice[0].better, better);
+            let then = followed(better).collisions(LOOKED_AT);
+            assert_eq!(effect.minute.1, then[0].slots, "{now}");
+            let second = then.iter().map(|one| one.in_second).max();
+            assert_eq!(Some(effect.second.1), second, "{now}");
+        }
+    }
+
+    #[test]
+    fn jobs_of_every_minute_apart_are_spread_over_its_seconds_as_minutes_would_not_help() {
+        let mut forecast = hours(1);
+        for number in 0..1_200 {
+            let body = format!(r#""schedule":{{"cron":"{} * * * *"}}"#, number % 60);
+            add(&mut forecast, &format!("a/j{number}"), &body);
+        }
+        forecast.count();
+        let effect = forecast.effect();
+        assert!(!effect.advice.is_empty());
+        assert!(effect.advice.iter().all(|one| one.better.starts_with("H ")), "{effect:?}");
     }
 
     #[test]

@@ -23,6 +23,11 @@ impl Seed {
         Self(xxh3_64(&bytes))
     }
 
+    /// The minute and the second that `H` stands for.
+    pub(crate) fn minute_and_second(self) -> [usize; 2] {
+        ["minute", "second"].map(|field| self.draw(field, 60) as usize)
+    }
+
     /// A number of `0..count` for the field of this name; `count` is not 0.
     pub(super) fn draw(self, field: &str, count: u32) -> u32 {
         (xxh3_64_with_seed(field.as_bytes(), self.0) % u64::from(count)) as u32

@@ -333,3 +333,42 @@ fn a_range_ends_when_a_replaced_calendar_moves_its_slots() {
         "#,
     );
 }
+
+/// Commands for calendars that stand behind each other are one batch, each decided on what those before it leave; a
+/// calendar's subject is written once in it, and a job goes by what is folded.
+#[test]
+fn calendars_in_a_row_are_decided_together_each_on_those_before_it() {
+    check(
+        r#"
+        10:00:00+ calendar base {"include":[{"date":"2026-03-01"}]}
+        10:00:00+ calendar top {"exclude":[{"calendar":"n/base"}]}
+        10:00:00+ calendar other {"include":[{"calendar":"n/none"}]}
+        10:00:00+ calendar other {"include":[{"calendar":"n/top"}]}
+        10:00:00+ calendar-delete base
+        10:00:00+ calendar base {"include":[{"calendar":"n/other"}]}
+        10:00:00+ calendar base {"include":[{"date":"2026-03-05"}]}
+        10:00:00+ calendar-delete other
+        10:00:00 define a {"cron":"0 12 * * *"} "calendars":{"only":["n/top"]}
+            calendar base rev 1
+            calendar top rev 2
+            rejected 3 $.include[0].calendar
+            calendar other rev 4
+            -> accepted 1 for 0 jobs
+            -> accepted 2 for 0 jobs
+            -> rejected no such calendar
+            -> accepted 4 for 0 jobs
+            --
+            rejected 5 $subject
+            rejected 6 $.include[0].calendar
+            calendar base rev 7
+            calendar other deleted
+            -> rejected a calendar uses this calendar
+            -> rejected is built of this calendar: a cycle
+            -> accepted 7 for 0 jobs
+            -> accepted 4 for 0 jobs
+            --
+            defined a rev 9 life 9 after 10:00:00
+            -> accepted 9 next 12:00:00
+        "#,
+    );
+}
