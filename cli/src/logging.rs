@@ -35,6 +35,8 @@ pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(Mutex::new(file))
+            .with_target(false)
+            .with_ansi(false)
             .try_init()
             .ok();
         return;

@@ -8,6 +8,7 @@
 //! Invariant: a delivery is acknowledged only when a stored event ends its fire. Beats go on until the handler
 //! has ended and its outcome is stored, drain or not.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +21,6 @@ use cronstream_telemetry::metrics::ExecutorMetrics;
 use cronstream_telemetry::{Moment, Spans, handler_context};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::backoff::{Backoff, random};
 use crate::clock;
@@ -102,8 +102,7 @@ pub(crate) async fn handle(
     };
     let key = RunKey { queue: fire.queue.clone(), job: fire.job.clone(), shard: fire.shard_id() };
     let subject = shared.prefix.run(&key);
-    let delivery = Arc::new(delivery);
-    let beat = Beat::start(&shared, &delivery, &subject);
+    let beat = Beat::default();
     let kind = handler.kind();
     let trace = Trace::new(&shared.spans, &shared.prefix, (&fire, kind), &delivery);
     let attempt = Attempt {
@@ -115,8 +114,11 @@ pub(crate) async fn handle(
         handler: &handler,
         trace,
     };
-    let settle = Box::pin(attempt.run(&beat)).await;
-    drop(beat);
+    let settle = tokio::select! {
+        biased;
+        settle = Box::pin(attempt.run(&beat)) => settle,
+        never = beat.go_on(&shared, &delivery, &subject) => match never {},
+    };
     let settled = match settle {
         Settle::Ack => delivery.ack().await,
         Settle::Nak(delay) => delivery.nak(delay).await,
@@ -410,45 +412,37 @@ fn output_of(outcome: TaskOutcome) -> Option<Output> {
     }
 }
 
-/// Says "in progress" for a delivery and watches its shard, until it is dropped.
-#[derive(Debug)]
+/// Says "in progress" for a delivery and watches its shard.
+#[derive(Debug, Default)]
 struct Beat {
     /// The sequence of our `Started`, 0 before it.
-    token: Arc<AtomicU64>,
+    token: AtomicU64,
     /// Cancelled when another event follows ours.
     overtaken: CancellationToken,
-    _task: AbortOnDropHandle<()>,
 }
 
 impl Beat {
-    fn start(shared: &Arc<Shared>, delivery: &Arc<Delivery>, subject: &str) -> Self {
-        let (token, overtaken) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
-        let task = {
-            let (shared, delivery) = (Arc::clone(shared), Arc::clone(delivery));
-            let (token, overtaken) = (Arc::clone(&token), overtaken.clone());
-            let subject = subject.to_owned();
-            tokio::spawn(async move {
-                // Spread, so that many that were delivered together do not beat together.
-                let mut wait = shared.beat.mul_f64(0.5 + random() / 2.0);
-                loop {
-                    tokio::time::sleep(wait).await;
-                    wait = shared.beat;
-                    if let Err(error) = delivery.progress().await {
-                        tracing::debug!(%error, subject, "progress not told");
-                    }
-                    let token = token.load(Ordering::Acquire);
-                    if token == 0 {
-                        continue;
-                    }
-                    match shared.store.last_seq(&subject).await {
-                        Ok(last) if attempt::is_overtaken(token, last) => overtaken.cancel(),
-                        Ok(_) => {}
-                        Err(error) => tracing::debug!(%error, subject, "last event not read"),
-                    }
-                }
-            })
-        };
-        Self { token, overtaken, _task: AbortOnDropHandle::new(task) }
+    /// Beats until it is dropped. It shares a task with its attempt, which waits for its task and for answers, and
+    /// never works itself.
+    async fn go_on(&self, shared: &Shared, delivery: &Delivery, subject: &str) -> Infallible {
+        // Spread, so that many that were delivered together do not beat together.
+        let mut wait = shared.beat.mul_f64(0.5 + random() / 2.0);
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = shared.beat;
+            if let Err(error) = delivery.progress().await {
+                tracing::debug!(%error, subject, "progress not told");
+            }
+            let token = self.token.load(Ordering::Acquire);
+            if token == 0 {
+                continue;
+            }
+            match shared.store.last_seq(subject).await {
+                Ok(last) if attempt::is_overtaken(token, last) => self.overtaken.cancel(),
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, subject, "last event not read"),
+            }
+        }
     }
 
     fn watch_from(&self, token: u64) {

@@ -50,16 +50,20 @@ pub(crate) struct Worker {
     pub(crate) give_up: CancellationToken,
 }
 
+/// The attempts that go on, and how to end them as a crash does.
+#[derive(Debug, Default)]
+struct Running {
+    attempts: TaskTracker,
+    abandon: CancellationToken,
+}
+
 impl Worker {
     /// Works until `stop`, then drains.
     pub(crate) async fn run(self, stop: &CancellationToken) {
         let room = Arc::new(Semaphore::new(self.concurrency));
-        let attempts = TaskTracker::new();
-        let abandon = CancellationToken::new();
-        let _abandon = abandon.clone().drop_guard();
+        let running = Running::default();
+        let _abandon = running.abandon.clone().drop_guard();
         let mut backoff = Backoff::new(PULL_RETRY.0, PULL_RETRY.1);
-        // So that a delivery is young beside the ack wait.
-        let pull = PULL.min(self.shared.ack_wait / 3);
         let mut scout = 1;
         // The last pull is waited for; what runs meanwhile drains already.
         let stopped = tokio::spawn({
@@ -69,40 +73,54 @@ impl Worker {
                 Instant::now()
             }
         });
-        while let Some(mut permits) = self.permits(&room, stop).await {
+        while let Some(permits) = self.permits(&room, stop).await {
             let asked = permits.num_permits().max(scout);
-            let asked_at = Instant::now();
-            match self.queue.fetch(asked, pull).await {
-                Ok(deliveries) => {
+            match self.pull(asked, permits, &running, stop).await {
+                Ok(in_vain) => {
                     backoff.reset();
                     self.shared.state.trouble(Trouble::Pull, None);
-                    let mut known = deliveries.is_empty();
-                    for delivery in deliveries {
-                        if stop.is_cancelled() {
-                            hand_back(&delivery, Duration::ZERO).await;
-                            continue;
-                        }
-                        let Some((fire, handler)) = self.accept(&delivery).await else { continue };
-                        known = true;
-                        let Some(permit) = permits.split(1) else {
-                            hand_back(&delivery, Duration::ZERO).await;
-                            continue;
-                        };
-                        let shared = Arc::clone(&self.shared);
-                        let attempt = attempt::handle(shared, delivery, asked_at, fire, handler);
-                        let abandon = abandon.clone();
-                        attempts.spawn(async move {
-                            abandon.run_until_cancelled_owned(attempt).await;
-                            drop(permit);
-                        });
-                    }
-                    scout = if known { 1 } else { (asked * 2).min(SCOUT_FIRES) };
+                    scout = if in_vain { (asked * 2).min(SCOUT_FIRES) } else { 1 };
                 }
                 Err(error) => self.cannot_pull(&error, backoff.delay(), stop).await,
             }
         }
         let stopped = stopped.await.unwrap_or_else(|_| Instant::now());
-        self.drain(&attempts, stopped).await;
+        self.drain(&running.attempts, stopped).await;
+    }
+
+    /// Pulls once and begins what comes, as it comes; gives whether all that came was unknown here.
+    async fn pull(
+        &self,
+        asked: usize,
+        mut permits: OwnedSemaphorePermit,
+        running: &Running,
+        stop: &CancellationToken,
+    ) -> Result<bool, cronstream_bus::Error> {
+        let asked_at = Instant::now();
+        // So that a delivery is young beside the ack wait.
+        let mut pull = self.queue.pull(asked, PULL.min(self.shared.ack_wait / 3)).await?;
+        let (mut any, mut known) = (false, false);
+        while let Some(delivery) = pull.next().await? {
+            any = true;
+            if stop.is_cancelled() {
+                hand_back(&delivery, Duration::ZERO).await;
+                continue;
+            }
+            let Some((fire, handler)) = self.accept(&delivery).await else { continue };
+            known = true;
+            let Some(permit) = permits.split(1) else {
+                hand_back(&delivery, Duration::ZERO).await;
+                continue;
+            };
+            let shared = Arc::clone(&self.shared);
+            let attempt = attempt::handle(shared, delivery, asked_at, fire, handler);
+            let abandon = running.abandon.clone();
+            running.attempts.spawn(async move {
+                abandon.run_until_cancelled_owned(attempt).await;
+                drop(permit);
+            });
+        }
+        Ok(any && !known)
     }
 
     async fn cannot_pull(

@@ -3,7 +3,7 @@
 //! ```text
 //!   partition 0: [event, event, cursor] ─┐
 //!   partition 3: [event, cursor] ────────┼─► waiting ─► [ e e c  e c  e c ] ─► stored: each its own sequence
-//!   partition 5: [event, cursor] ────────┘     └ at most two groups out         else: each settles by itself
+//!   partition 5: [event, cursor] ────────┘     └ two groups out at most         else: each settles by itself
 //! ```
 //!
 //! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
@@ -24,6 +24,9 @@ use crate::commit::{self, Open};
 
 /// Groups that are out at once: the broker stores one while the next is made.
 const GROUPS_OUT: usize = 2;
+/// So many messages are worth a group while another is out; fewer wait for its answer. Two small groups hinder each
+/// other in the broker more than the second gains.
+const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
 
 /// A handle to the task that groups.
 #[derive(Debug, Clone)]
@@ -71,12 +74,24 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         while let Ok(entry) = entries.try_recv() {
             waiting.push_back(entry);
         }
-        while out.len() < GROUPS_OUT && !waiting.is_empty() {
+        while leaves(out.len(), &waiting) {
             let (bus, group) = (bus.clone(), take(&mut waiting));
             out.spawn(async move { store(&bus, group).await });
         }
     }
     while out.join_next().await.is_some() {}
+}
+
+/// Whether another group leaves now.
+fn leaves(out: usize, waiting: &VecDeque<Entry>) -> bool {
+    match out {
+        0 => !waiting.is_empty(),
+        GROUPS_OUT.. => false,
+        _ => {
+            waiting.iter().map(|entry| entry.batch.messages.len() + 1).sum::<usize>()
+                >= WORTH_ANOTHER
+        }
+    }
 }
 
 /// Takes batches from the front until the next one finds no room, or has its cursor in the group already.
@@ -128,6 +143,22 @@ mod tests {
             cursor_expected_seq: 0,
         };
         Entry { batch: Arc::new(batch), answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn the_first_batch_waits_for_nothing_and_small_ones_wait_for_its_answer() {
+        for (out, waiting, expected) in [
+            (0, vec![], false),
+            (0, vec![1], true),
+            (1, vec![1], false),
+            (1, vec![200, 200], false),
+            (1, vec![300, 300], true),
+            (1, vec![BATCH_MESSAGES - 1], true),
+            (GROUPS_OUT, vec![BATCH_MESSAGES - 1], false),
+        ] {
+            let entries = waiting.iter().enumerate().map(|(n, messages)| entry(n, *messages, 1));
+            assert_eq!(leaves(out, &entries.collect()), expected, "{out} out, {waiting:?} waiting");
+        }
     }
 
     /// How many batches each group takes.

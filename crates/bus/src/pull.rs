@@ -4,17 +4,19 @@
 //! Invariant: a fetch asks once and reads until its pull is over; there is no background buffer, so
 //! no fire waits in a process that has no room for it.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use async_nats::{Message, Subject};
+use async_nats::{Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use crate::connect::Bus;
 use crate::error::Error;
-use crate::exchange::code;
+use crate::exchange::{Failure, code};
 use crate::message::StoredMessage;
 use crate::session::{Place, stored};
 use crate::settings::{self, nanos};
@@ -154,6 +156,71 @@ impl Bus {
     }
 }
 
+/// A pull that is under way. Dropped before its end, deliveries on their way come again after the ack wait.
+pub struct Pull<'a> {
+    queue: &'a Queue,
+    what: String,
+    inbox: Subject,
+    deliveries: Subscriber,
+    connects: watch::Receiver<u64>,
+    denied: Pin<Box<dyn Future<Output = Failure> + Send + 'a>>,
+    expires: Duration,
+    /// How many more are asked for.
+    left: usize,
+    got: usize,
+}
+
+impl std::fmt::Debug for Pull<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pull").field("queue", &self.queue.name).field("left", &self.left).finish()
+    }
+}
+
+impl Pull<'_> {
+    /// The next delivery; `None` when the pull is over. May be dropped and called again without loss.
+    ///
+    /// # Errors
+    /// When the consumer cannot be pulled from, nor made again.
+    pub async fn next(&mut self) -> Result<Option<Delivery>, Error> {
+        while self.left > 0 {
+            let received = tokio::select! {
+                biased;
+                received = self.deliveries.next() => received,
+                _ = self.connects.changed() => None,
+                failure = &mut self.denied => match failure.into_error(&self.what) {
+                    Error::Denied { subject } => {
+                        self.left = 0;
+                        return Err(Error::Denied { subject });
+                    }
+                    _ => None,
+                },
+                () = tokio::time::sleep(SILENCE_MAX) => None,
+            };
+            let Some(received) = received else { break };
+            match self.queue.read(received)? {
+                Read::Delivery(delivery) => {
+                    self.left -= 1;
+                    self.got += 1;
+                    return Ok(Some(*delivery));
+                }
+                Read::On => {}
+                Read::Crowded if self.got == 0 => {
+                    self.left = 1;
+                    let wait = in_line(self.expires);
+                    self.queue.ask(&self.what, &self.inbox, &wait).await?;
+                }
+                Read::Missing if self.got == 0 => {
+                    self.queue.ensure().await?;
+                    break;
+                }
+                Read::Over | Read::Crowded | Read::Missing => break,
+            }
+        }
+        self.left = 0;
+        Ok(None)
+    }
+}
+
 /// How reading a pull goes on after a message of the server.
 enum Read {
     Delivery(Box<Delivery>),
@@ -206,51 +273,36 @@ impl Queue {
     /// # Errors
     /// When the consumer cannot be pulled from, nor made again.
     pub async fn fetch(&self, n: usize, expires: Duration) -> Result<Vec<Delivery>, Error> {
+        let mut pull = self.pull(n, expires).await?;
+        let mut got = Vec::new();
+        while let Some(delivery) = pull.next().await? {
+            got.push(delivery);
+        }
+        Ok(got)
+    }
+
+    /// Asks as [`fetch`](Self::fetch) does, and gives each delivery when it comes.
+    ///
+    /// # Errors
+    /// When the consumer cannot be asked.
+    pub async fn pull(&self, n: usize, expires: Duration) -> Result<Pull<'_>, Error> {
         let what = format!("CONSUMER.MSG.NEXT.{}.{}", self.stream, self.name);
         if !self.bus.is_connected() {
             return Err(Error::Unavailable { what });
         }
-        let mut n = n.clamp(1, FETCH_MAX);
+        let n = n.clamp(1, FETCH_MAX);
         let expires = expires.clamp(FETCH_EXPIRES_MIN, FETCH_EXPIRES_MAX);
         let client = &self.bus.inner.client;
         let mut connects = self.bus.connects();
         connects.mark_unchanged();
-        let closed = |_| Error::Unavailable { what: what.clone() };
-        let inbox = client.new_inbox();
-        let mut deliveries = client.subscribe(inbox.clone()).await.map_err(closed)?;
+        let inbox = Subject::from(client.new_inbox());
+        let deliveries = client.subscribe(inbox.clone()).await;
+        let deliveries = deliveries.map_err(|_| Error::Unavailable { what: what.clone() })?;
         self.ask(&what, &inbox, &one_shot(n, expires)).await?;
-        let denied = self.bus.broken(|subject| subject.ends_with(&what));
-        tokio::pin!(denied);
-        let mut got = Vec::new();
-        while got.len() < n {
-            let received = tokio::select! {
-                biased;
-                received = deliveries.next() => received,
-                _ = connects.changed() => break,
-                failure = &mut denied => match failure.into_error(&what) {
-                    Error::Denied { subject } => return Err(Error::Denied { subject }),
-                    _ => break,
-                },
-                () = tokio::time::sleep(SILENCE_MAX) => break,
-            };
-            let Some(received) = received else { break };
-            match self.read(received)? {
-                Read::Delivery(delivery) => got.push(*delivery),
-                Read::On => {}
-                Read::Over => break,
-                Read::Crowded if got.is_empty() => {
-                    n = 1;
-                    self.ask(&what, &inbox, &in_line(expires)).await?;
-                }
-                Read::Crowded => break,
-                Read::Missing if got.is_empty() => {
-                    self.ensure().await?;
-                    break;
-                }
-                Read::Missing => break,
-            }
-        }
-        Ok(got)
+        let asked = what.clone();
+        let denied = Box::pin(self.bus.broken(move |subject| subject.ends_with(&asked)));
+        let queue = self;
+        Ok(Pull { queue, what, inbox, deliveries, connects, denied, expires, left: n, got: 0 })
     }
 
     async fn ask(&self, what: &str, inbox: &str, request: &Value) -> Result<(), Error> {
