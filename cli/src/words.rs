@@ -83,6 +83,8 @@ pub(crate) const fn skip_reason(reason: SkipReason) -> &'static str {
         SkipReason::Paused => "the job is paused",
         SkipReason::Deleted => "the job is deleted",
         SkipReason::Requested => "it was asked to be skipped",
+        SkipReason::JobBacklog => "as many runs of the job are live as may be",
+        SkipReason::PartitionBacklog => "as many runs of its partition are live as may be",
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cronstream_bus::{Bus, FollowEvent, From, LeaseWatch, Releases, ServiceInfo, Serving};
 use cronstream_core::clock::{Guard, Verdict};
 use cronstream_core::lease;
+use cronstream_core::live::Bounds;
 use cronstream_core::turn::Settings;
 use cronstream_schemas::event::{Decoded, Event, LogEvent};
 use cronstream_schemas::fault::cut;
@@ -97,6 +98,7 @@ impl Node {
                 hold: options.hold,
                 cursor_refresh: options.cursor_refresh,
                 trace_ratio: options.trace_ratio,
+                bounds: Bounds::default(),
             },
             instance: new_instance(),
             clock: Clock::new(options.clock.clone()),

@@ -1,7 +1,7 @@
 //! Which partition a message belongs to, and what it says.
 
 use cronstream_bus::StoredMessage;
-use cronstream_schemas::event::{Decoded, Event, LogEvent, RunEvent};
+use cronstream_schemas::event::{self, Decoded, Event, LogEvent, RunEvent};
 use cronstream_schemas::header;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::JobId;
@@ -44,6 +44,12 @@ pub(crate) fn log(prefix: &Prefix, partitions: u8, message: &StoredMessage) -> L
         }
         Err(error) => {
             tracing::warn!(subject = message.subject, seq = message.seq, %error, "foreign message in the log");
+            // A known kind in a form that only a later version has, such as a reason that is new, is a decision too.
+            let kind = event::kind(&message.payload);
+            if let Some(kind) = kind.filter(|_| message.header(header::TICK).is_some()) {
+                let job = job_of(prefix, &message.subject);
+                return LogRoute::Unknown(job.as_ref().map(of).or(subject), kind);
+            }
             return subject.map_or(LogRoute::Nothing, LogRoute::ForeignCursor);
         }
     };

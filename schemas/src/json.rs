@@ -45,6 +45,12 @@ impl Json {
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
+
+    /// Whether both are the same text in the same place: one a clone of the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self.as_str(), other.as_str())
+    }
 }
 
 impl From<&RawValue> for Json {
@@ -55,7 +61,7 @@ impl From<&RawValue> for Json {
 
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        self.is_same(other) || self.as_str() == other.as_str()
     }
 }
 
@@ -131,6 +137,15 @@ mod tests {
         let text = r#"{"n":12345678901234567890, "f":1.10}"#;
         let json = Json::parse(text).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), text);
+    }
+
+    #[test]
+    fn a_clone_is_the_same_text_and_an_equal_one_is_not() {
+        let json = Json::parse("[1]").unwrap();
+        let equal = Json::parse("[1]").unwrap();
+        assert!(json.is_same(&json.clone()) && !json.is_same(&equal));
+        assert_eq!(json, equal);
+        assert_ne!(json, Json::parse("[1 ]").unwrap());
     }
 
     #[test]

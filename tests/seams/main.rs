@@ -10,6 +10,7 @@ mod editing;
 mod foreign;
 mod hold;
 mod installation;
+mod live_runs;
 mod objects;
 mod resets;
 mod stage;

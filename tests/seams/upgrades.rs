@@ -58,6 +58,22 @@ async fn old_and_new_tickers_side_by_side_lose_and_double_nothing() -> Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_of_a_later_version_stops_its_partition_and_nothing_else() -> Result<()> {
+    let later = r#"{"job_hibernated":{"job":"seams/later","until":"spring"}}"#;
+    stops_one_partition(Prefix::job, "job_hibernated", later).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reason_of_a_later_version_stops_its_partition_and_nothing_else() -> Result<()> {
+    let golden = include_str!("../../schemas/golden/v1/log/skipped-job_backlog.json");
+    let later = golden.replace("job_backlog", "weather");
+    stops_one_partition(Prefix::skipped, "skipped", &later).await
+}
+
+async fn stops_one_partition(
+    subject: fn(&Prefix, &JobId) -> String,
+    kind: &str,
+    later: &str,
+) -> Result<()> {
     World::with(setup(Brokers::One, 2), async |world| {
         for node in ["t1", "t2"] {
             world.ticker(node, &[])?;
@@ -70,14 +86,13 @@ async fn an_event_of_a_later_version_stops_its_partition_and_nothing_else() -> R
         }
         let [given_up, goes_on] = &jobs[..] else { unreachable!("two jobs") };
         let nats = Nats::connect(&world.urls()).await?;
-        let prefix = Prefix::default();
         let mut later_jobs = (0..1_000).filter_map(|n| format!("seams/later-{n}").parse().ok());
         let in_first = |job: &JobId| world.partition(job) == PARTITIONS[0];
-        let subject = prefix.job(&later_jobs.find(in_first).context("no name falls into it")?);
-        let later = br#"{"job_hibernated":{"job":"seams/later","until":"spring"}}"#;
+        let job = later_jobs.find(in_first).context("no name falls into it")?;
+        let subject = subject(&Prefix::default(), &job);
         // A leader's event bears the number of its batch.
         let headers = vec![(header::TICK.to_owned(), "9.99".to_owned())];
-        let answer = nats.store(&subject, &headers, later).await?;
+        let answer = nats.store(&subject, &headers, later.as_bytes()).await?;
         ensure!(matches!(answer, StoreAnswer::At(_)), "not stored: {answer:?}");
         for start in ["running", "cold"] {
             if start == "cold" {
@@ -86,7 +101,7 @@ async fn an_event_of_a_later_version_stops_its_partition_and_nothing_else() -> R
             }
             let why = stopped(world, PARTITIONS[0]).await?;
             let version = env!("CARGO_PKG_VERSION");
-            ensure!(why.contains("job_hibernated") && why.contains(version), "{start}: {why:?}");
+            ensure!(why.contains(kind) && why.contains(version), "{start}: {why:?}");
             ensure!(why.contains("upgrade"), "{start}: {why:?}");
             fired_after(world, goes_on, now(), PATIENCE).await?;
         }

@@ -87,7 +87,9 @@ impl Account {
                 self.last_news = Instant::now();
                 match reason {
                     SkipReason::Misfire => self.missed += count,
-                    SkipReason::Overlap => self.overlapped += count,
+                    SkipReason::Overlap | SkipReason::JobBacklog | SkipReason::PartitionBacklog => {
+                        self.overlapped += count
+                    }
                     // Held slots of a pause or delete: nothing to catch up.
                     SkipReason::Paused | SkipReason::Deleted | SkipReason::Requested => {}
                 }

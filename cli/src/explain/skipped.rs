@@ -1,5 +1,6 @@
 //! Slots that do not fire: the reason that the leader gave, with what stood behind it.
 
+use cronstream_core::live::{LIVE_OF_JOB_MAX, LIVE_OF_PARTITION_MAX, OWN_PARAMS_MAX_BYTES};
 use cronstream_schemas::definition::MisfirePolicy;
 use cronstream_schemas::event::{SkipReason, Skipped, SkippedWhat};
 use cronstream_schemas::time::Timestamp;
@@ -22,6 +23,8 @@ pub(super) fn explain(
         SkipReason::Paused => "the job was paused",
         SkipReason::Deleted => "the job was deleted while the slot waited",
         SkipReason::Requested => "a command asked for that",
+        SkipReason::JobBacklog => "as many runs of the job were live as may be",
+        SkipReason::PartitionBacklog => "as many runs of the job's partition were live as may be",
     };
     let mut told =
         Explanation::new(Outcome::Skipped(skipped.reason), format!("it did not run: {why}"));
@@ -39,6 +42,19 @@ pub(super) fn explain(
         SkipReason::Requested => told.because(
             facts.request.as_ref().map(|request| format!("asked by {}", by(&request.command))),
         ),
+        SkipReason::JobBacklog => {
+            told.because(format!(
+                "overlap is allow, and {LIVE_OF_JOB_MAX} runs of the job had no result yet"
+            ));
+            told.because(backlog(facts));
+        }
+        SkipReason::PartitionBacklog => {
+            told.because(format!(
+                "one run of the job at least had no result yet, and so had {LIVE_OF_PARTITION_MAX} runs of its partition, \
+                 or they held {OWN_PARAMS_MAX_BYTES} bytes of params of their own"
+            ));
+            told.because(backlog(facts));
+        }
     }
     if let SkippedWhat::Slots { first, last, count: many } = &skipped.what
         && *many > 1
@@ -98,6 +114,15 @@ fn overlap(facts: &Facts<'_>) -> String {
         Some(at) => format!("overlap is skip, and {run} was live; it ended at {at}"),
         None => format!("overlap is skip, and {run} was live; it has not ended yet"),
     }
+}
+
+/// What lets runs come to their ends.
+fn backlog(facts: &Facts<'_>) -> Option<String> {
+    let definition = facts.then.and_then(|state| state.definition.as_ref())?;
+    Some(format!(
+        "runs are live until an executor of queue {} has ended them, a cancel has, or they expire: see `cronstream status`",
+        definition.queue
+    ))
 }
 
 /// Since when a pause lasts or until when it lasted, and whose command it was.

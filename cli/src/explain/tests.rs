@@ -428,6 +428,13 @@ fn a_skipped_slot_names_the_run_or_the_command_that_kept_it() {
         facts.pause = Some(Pause { begun: command(7, "2027-01-05T02:00:00Z"), ended: None });
     };
     case.check(paused, Outcome::Skipped(SkipReason::Paused), &["is paused since"]);
+    for (reason, says) in [
+        (SkipReason::JobBacklog, "10000 runs of the job had no result yet"),
+        (SkipReason::PartitionBacklog, "250000 runs of its partition"),
+    ] {
+        let says = [says, "an executor of queue default"];
+        case.check(skip(reason), Outcome::Skipped(reason), &says);
+    }
     let deleted = JobState { definition: None, command: 30, ..case.newest.clone() };
     let deleted = JobState {
         at: at("2027-01-05T05:00:00Z"),

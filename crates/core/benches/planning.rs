@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use cronstream_core::calendar::Calendars;
 use cronstream_core::due::Due;
+use cronstream_core::live::Bounds;
 use cronstream_core::partition::Partition;
 use cronstream_core::plan::Plan;
 use cronstream_core::turn::{Now, Settings};
@@ -138,6 +139,7 @@ fn partition(states: &[LogEvent], now: Timestamp) {
         hold: false,
         cursor_refresh: Duration::from_secs(6 * 3_600),
         trace_ratio: TraceRatio::default(),
+        bounds: Bounds::default(),
     };
     let ((), load) = told("partition: load", || {
         (1..).zip(states).for_each(|(seq, event)| partition.apply_log(seq, event));

@@ -22,6 +22,7 @@ use cronstream_schemas::verdict::{Outcome, Verdict};
 
 use crate::definition;
 use crate::draft::{Draft, Order, Progress};
+use crate::live::OfJob;
 use crate::overrides;
 use crate::partition::PendingCommand;
 use crate::plan::Plan;
@@ -289,6 +290,10 @@ impl Draft<'_> {
             let outcome = Outcome::Skipped { reason: SkipReason::Overlap };
             return self.reply(command, address, outcome);
         }
+        let params = trigger.params.as_ref().unwrap_or(&definition.params);
+        if let Some(fault) = self.trigger_fault(job, definition, params) {
+            return self.reject(command, address, vec![fault], None);
+        }
         let cause = Cause::Trigger(cause);
         let order = Order { cause, scheduled_at: command.at, params: trigger.params };
         let fired = self.fired(&state, definition, order);
@@ -299,7 +304,7 @@ impl Draft<'_> {
 
     fn cancel(&mut self, command: &PendingCommand, job: &JobId, cancel: &Cancel) -> Progress {
         let base = self.base;
-        let shards = base.live.get(job).into_iter().flatten();
+        let shards = base.live.of(job).map_or(&[][..], OfJob::shards).iter();
         let live: Vec<_> = shards.filter(|shard| shard.run == cancel.run).collect();
         if live.is_empty() {
             return self.cancelled(command, job, cancel.run);

@@ -20,6 +20,7 @@ use crate::fire;
 use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
 use crate::job::Job;
 use crate::keys::{self, KeyHash};
+use crate::live::Begun;
 use crate::misfire::{self, Range};
 use crate::overrides::{self, Stretch};
 use crate::partition::Partition;
@@ -90,6 +91,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) reserved: usize,
     jobs: HashMap<JobId, Job>,
     pub(crate) fired: HashMap<JobId, Live>,
+    pub(crate) begun: Begun,
     keys: HashMap<KeyHash, RunId>,
     /// All calendars, and those whose state changed in this batch; none while nothing did.
     calendars: Option<(Calendars, HashSet<CalendarId>)>,
@@ -119,6 +121,7 @@ impl<'a> Draft<'a> {
             reserved: 0,
             jobs: HashMap::new(),
             fired: HashMap::new(),
+            begun: Begun::default(),
             keys: HashMap::new(),
             calendars: None,
         }
@@ -148,7 +151,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn is_live(&self, id: &JobId) -> bool {
-        self.fired.contains_key(id) || self.base.live.contains_key(id)
+        self.fired.contains_key(id) || self.base.live.of(id).is_some()
     }
 
     /// The leader.
@@ -237,6 +240,10 @@ impl<'a> Draft<'a> {
     }
 
     fn count_fired(&mut self, fired: &Fired) {
+        if fired.fire_no > 1 {
+            return;
+        }
+        self.begin(fired);
         let of_range = self.held(&fired.job).is_some_and(|waiting| waiting.is_of_range(fired))
             || matches!(fired.cause, Cause::Backfill(_));
         let live = self.fired.entry(fired.job.clone()).or_default();
@@ -443,15 +450,21 @@ impl<'a> Draft<'a> {
         // Of several late slots of a fixed delay the first one's run moves all the others.
         let runs = self.job(&state.job).is_some_and(|job| job.running > 0);
         let busy = definition.overlap == Overlap::Skip && live.all > 0;
+        let one = Range { first: slot, last: slot, count: 1 };
         if !(busy || plan.is_fixed_delay() && runs) {
-            let fired = self.fired(state, definition, Order::slot(slot));
-            self.emit(LogEvent::Fired(fired));
+            match self.backlog(&state.job, &definition.params) {
+                Some(reason) => self.skip(state, reason, one),
+                None => {
+                    let fired = self.fired(state, definition, Order::slot(slot));
+                    self.emit(LogEvent::Fired(fired));
+                }
+            }
         } else if live.all == live.of_range && !self.has_queued(&state.job) {
             if let Some(held) = waits(HeldReason::Queued) {
                 self.hold(held);
             }
         } else {
-            self.skip(state, SkipReason::Overlap, Range { first: slot, last: slot, count: 1 });
+            self.skip(state, SkipReason::Overlap, one);
         }
     }
 

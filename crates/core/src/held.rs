@@ -77,6 +77,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    fn has_catch_up(&self) -> bool {
+        self.entries.values().any(|held| held.why == HeldReason::CatchUp)
+    }
+
     /// Whether a run is one of a catch-up or backfill.
     pub(crate) fn is_of_range(&self, fired: &Fired) -> bool {
         let slot = match &fired.cause {
@@ -153,17 +157,17 @@ impl Partition {
 
     /// How many runs of a job are live.
     pub(crate) fn live(&self, id: &JobId) -> Live {
-        let Some(shards) = self.live.get(id) else { return Live::default() };
-        let waiting = self.held.get(id);
-        let fires = shards.iter().filter_map(|shard| self.shards.get(shard));
-        let is_of_range = |fired: &Fired| match (&fired.cause, waiting) {
-            (Cause::Backfill(_), _) => true,
-            (_, Some(waiting)) => waiting.is_of_range(fired),
-            (Cause::Slot(_) | Cause::Trigger(_), None) => false,
+        let Some(runs) = self.live.of(id) else { return Live::default() };
+        // Only what waits tells which runs are of a catch-up: of a job of which nothing does, none is looked at.
+        let of_range = match self.held.get(id).filter(|waiting| waiting.has_catch_up()) {
+            Some(waiting) => {
+                let fires = runs.shards().iter().filter_map(|shard| self.shards.get(shard));
+                fires.filter(|shard| waiting.is_of_range(&shard.fired)).count()
+            }
+            None => runs.backfills(),
         };
-        let of_range = fires.filter(|shard| is_of_range(&shard.fired)).count();
         let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
-        Live { all: count(shards.len()), of_range: count(of_range) }
+        Live { all: count(runs.shards().len()), of_range: count(of_range) }
     }
 
     /// Puts a job's entries where the leader finds them once something may be done about them.

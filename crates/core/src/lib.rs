@@ -18,6 +18,7 @@ pub mod held;
 pub mod job;
 mod keys;
 pub mod lease;
+pub mod live;
 pub mod message;
 pub mod misfire;
 mod objects;

@@ -30,6 +30,7 @@ use crate::early::Early;
 use crate::held::Waiting;
 use crate::job::Job;
 use crate::keys::Keys;
+use crate::live::LiveRuns;
 use crate::overrides;
 use crate::position;
 use crate::shard::{LastEvent, LastKind, Shard};
@@ -97,7 +98,7 @@ pub struct Partition {
     pub(crate) history: Option<(u64, Option<History>)>,
     /// When runs of slots ended whose job is not folded yet: its newest state stands behind them.
     pub(crate) ends: HashMap<JobId, Timestamp>,
-    pub(crate) live: HashMap<JobId, Vec<ShardId>>,
+    pub(crate) live: LiveRuns,
     pub(crate) shards: HashMap<ShardId, Shard>,
     pub(crate) early: Early,
     pub(crate) keys: Keys,
@@ -135,7 +136,7 @@ impl Partition {
             paced_until: Timestamp::MIN,
             history: None,
             ends: HashMap::new(),
-            live: HashMap::new(),
+            live: LiveRuns::default(),
             shards: HashMap::new(),
             early: Early::default(),
             keys: Keys::default(),
@@ -161,8 +162,8 @@ impl Partition {
             | LogEvent::JobPaused(state)
             | LogEvent::JobResumed(state)
             | LogEvent::JobOverridden(state)
-            | LogEvent::JobDeleted(state) => self.apply_state(&Arc::new(state.clone())),
-            LogEvent::Fired(fired) => self.apply_fired(&Arc::new(fired.clone())),
+            | LogEvent::JobDeleted(state) => self.apply_state(state.clone()),
+            LogEvent::Fired(fired) => self.apply_fired(fired.clone()),
             LogEvent::Held(held) => self.apply_held(held),
             LogEvent::HeldEnded(ended) => self.apply_held_ended(ended),
             LogEvent::Skipped(skipped) => self.apply_skipped(skipped),
@@ -382,7 +383,10 @@ impl Partition {
         }
     }
 
-    fn apply_state(&mut self, state: &Arc<JobState>) {
+    fn apply_state(&mut self, mut state: JobState) {
+        let before = self.params_in_force(&state.job).cloned();
+        self.live.share_state(&mut state, before.as_ref());
+        let state = &Arc::new(state);
         if !self.jobs.contains_key(&state.job) {
             let job = self.first_state(state);
             self.jobs.insert(state.job.clone(), Box::new(job));
@@ -396,6 +400,8 @@ impl Partition {
             (true, true) | (false, false) => {}
         }
         let names = uses::names(&job.state);
+        let after = self.params_in_force(&state.job).cloned();
+        self.live.redefined(&state.job, before.as_ref(), after.as_ref());
         self.uses.set(&state.job, names);
         self.index_job(&state.job);
         self.index_held(&state.job);

@@ -5,7 +5,8 @@
 //!
 //! - at most [`CATCH_UP_PER_TURN`] a turn and 100 a second in a partition, the job that has waited longest first;
 //! - of a job whose runs may not overlap the next one when the run before has ended, of the others as long as
-//!   fewer than [`crate::held::CATCH_UP_LIVE_MAX`] of its runs from catch-ups and backfills are live.
+//!   fewer than [`crate::held::CATCH_UP_LIVE_MAX`] of its runs from catch-ups and backfills are live, and as there is
+//!   room for a run at all (`live`).
 //!
 //! Invariant: a message that waits is written, rolled up or ended at most once in a batch. Each slot of a range
 //! ends in one `Fired` or in one `Skipped`, whose batch also moves the range past it.
@@ -275,7 +276,10 @@ impl Draft<'_> {
         let overlaps = held.definition.overlap == Overlap::Skip && self.is_live(&held.job);
         let is_delay = matches!(held.definition.schedule, Schedule::FixedDelay(_));
         let runs = self.job(&held.job).is_some_and(|job| job.running > 0);
-        (overlaps || is_delay && runs).then_some(SkipReason::Overlap)
+        if overlaps || is_delay && runs {
+            return Some(SkipReason::Overlap);
+        }
+        self.backlog(&held.job, &held.definition.params)
     }
 
     fn fire_held(&mut self, state: &JobState, held: &Held, slot: Timestamp) {
@@ -396,6 +400,7 @@ impl Draft<'_> {
         while let Some(slot) = next
             && fired < most
             && may_go_on(held, self.live(&held.job))
+            && self.backlog(&held.job, &held.definition.params).is_none()
             && self.has_room(2, 2 * room_of(&held.definition))
         {
             let cause = match range.command {

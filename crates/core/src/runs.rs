@@ -12,12 +12,16 @@ use cronstream_schemas::subject::RunKey;
 use cronstream_schemas::time::Timestamp;
 
 use crate::job::Job;
+use crate::live::OfJob;
 use crate::partition::{Partition, PendingDead};
 use crate::plan::Plan;
 use crate::shard::{LastEvent, LastKind, Shard};
 
 impl Partition {
-    pub(crate) fn apply_fired(&mut self, fired: &Arc<Fired>) {
+    pub(crate) fn apply_fired(&mut self, mut fired: Fired) {
+        let state = self.jobs.get(&fired.job).map(|job| &*job.state);
+        self.live.share(&mut fired, state);
+        let fired = &Arc::new(fired);
         match &fired.cause {
             Cause::Backfill(_) => {}
             Cause::Slot(slot) => self.decide_through(&fired.job, fired.incarnation, *slot),
@@ -29,7 +33,11 @@ impl Partition {
         }
         let id = fired.shard_id();
         if let Some(shard) = self.shards.get_mut(&id) {
+            let before = Arc::clone(&shard.fired);
             shard.apply_fired(fired);
+            let newest = Arc::clone(&shard.fired);
+            let params = self.params_in_force(&fired.job).cloned();
+            self.live.fire_again(&before, &newest, params.as_ref());
             self.index_shard(id);
             return;
         }
@@ -48,7 +56,8 @@ impl Partition {
         self.serve(fired);
         let mut shard = Shard::new(Arc::clone(fired));
         let ended = self.early.take(id).is_some_and(|last| shard.apply_event(last));
-        self.live.entry(fired.job.clone()).or_default().push(id);
+        let params = self.params_in_force(&fired.job).cloned();
+        self.live.begin(fired, params.as_ref());
         if is_of_slot(&shard) {
             self.jobs.entry(fired.job.clone()).and_modify(|job| job.running += 1);
         }
@@ -94,12 +103,7 @@ impl Partition {
             self.timers.remove(&(at, id));
         }
         let job = &shard.fired.job;
-        if let Some(live) = self.live.get_mut(job) {
-            live.retain(|other| *other != id);
-            if live.is_empty() {
-                self.live.remove(job);
-            }
-        }
+        self.live.end(&shard.fired);
         if let (true, Some(job)) = (is_of_slot(&shard), self.jobs.get_mut(job)) {
             job.running = job.running.saturating_sub(1);
         }
@@ -127,7 +131,7 @@ impl Partition {
 
     /// A job whose newest state may stand behind fires that it owes nothing for any more.
     pub(crate) fn first_state(&mut self, state: &Arc<JobState>) -> Job {
-        let shards = self.live.get(&state.job).into_iter().flatten();
+        let shards = self.live.of(&state.job).map_or(&[][..], OfJob::shards).iter();
         let of_slots =
             shards.filter_map(|id| self.shards.get(id)).filter(|shard| is_of_slot(shard));
         let running = u32::try_from(of_slots.count()).unwrap_or(u32::MAX);

@@ -14,6 +14,7 @@ use cronstream_schemas::trace::TraceRatio;
 use cronstream_schemas::verdict::Verdict;
 
 use crate::draft::Draft;
+use crate::live::Bounds;
 use crate::partition::Partition;
 use crate::position;
 use crate::shard::{Due, LastEvent, Shard};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub cursor_refresh: Duration,
     /// Which share of the runs is traced.
     pub trace_ratio: TraceRatio,
+    /// How many runs may be live, and what they may hold.
+    pub bounds: Bounds,
 }
 
 /// An event and its JSON.

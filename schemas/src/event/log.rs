@@ -342,6 +342,10 @@ pub enum SkipReason {
     Deleted,
     /// It was asked to be skipped.
     Requested,
+    /// As many runs of the job were live as may be.
+    JobBacklog,
+    /// As many runs of the job's partition were live as may be, or they held as much, and one was the job's.
+    PartitionBacklog,
 }
 
 impl SkipReason {
@@ -354,6 +358,8 @@ impl SkipReason {
             Self::Paused => "paused",
             Self::Deleted => "deleted",
             Self::Requested => "requested",
+            Self::JobBacklog => "job_backlog",
+            Self::PartitionBacklog => "partition_backlog",
         }
     }
 }

@@ -49,11 +49,18 @@ pub trait Event: Serialize + DeserializeOwned {
             Ok(event) => return Ok(Decoded::Known(event)),
             Err(error) => error,
         };
-        match &serde_json::from_slice::<Fields<'_>>(body).map(|fields| fields.0).as_deref() {
-            Ok([(kind, _)]) if !Self::KNOWN.contains(&kind.as_str()) => {
-                Ok(Decoded::Unknown { kind: kind.chars().take(64).collect() })
-            }
-            _ => Err(error.into()),
+        match kind(body) {
+            Some(kind) if !Self::KNOWN.contains(&kind.as_str()) => Ok(Decoded::Unknown { kind }),
+            Some(_) | None => Err(error.into()),
         }
+    }
+}
+
+/// The kind that a body names, cut to 64 characters, whatever else it says; none of what is no event of any version.
+#[must_use]
+pub fn kind(body: &[u8]) -> Option<String> {
+    match &serde_json::from_slice::<Fields<'_>>(body).ok()?.0[..] {
+        [(kind, _)] => Some(kind.chars().take(64).collect()),
+        _ => None,
     }
 }

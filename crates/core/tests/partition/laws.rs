@@ -6,8 +6,10 @@ use std::time::Duration;
 use cronstream_core::message::envelope;
 use cronstream_core::partition::Partition;
 use cronstream_core::turn::{Batch, Now, Settings};
-use cronstream_schemas::event::{Cause, Cursor, Event, LogEvent, SkippedWhat};
+use cronstream_schemas::event::{Cause, Cursor, Event, Fired, LogEvent, SkippedWhat};
 use cronstream_schemas::id::Partition as Number;
+use cronstream_schemas::json::Json;
+use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
 use crate::world::World;
@@ -152,9 +154,28 @@ pub(crate) fn check_folds(world: &World) {
     assert_eq!(digest(world, last_only), leader, "the last event of each shard");
 }
 
+/// Runs of a job with the same params share one allocation, with its definition if it has the same; what they hold
+/// besides is counted.
+pub(crate) fn check_sharing(partition: &Partition) {
+    let mut own: BTreeMap<(&JobId, &str), &Json> = BTreeMap::new();
+    for shard in partition.shards() {
+        let Fired { job, params, .. } = &*shard.fired;
+        let state = partition.job(job).map(|job| &job.state);
+        let definition = state.and_then(|state| state.definition.as_ref());
+        let one = match definition.map(|definition| &definition.params) {
+            Some(of_definition) if of_definition == params => of_definition,
+            Some(_) | None => own.entry((job, params.as_str())).or_insert(params),
+        };
+        assert!(one.is_same(params), "{job}: {} is not shared", shard.fired.id());
+    }
+    let bytes: usize = own.keys().map(|(_, text)| text.len()).sum();
+    assert_eq!(partition.own_params_bytes(), bytes, "bytes of own params");
+}
+
 /// What a partition shows, and what it would do as a leader a day later.
 fn digest(world: &World, mut partition: Partition) -> String {
     partition.follow();
+    check_sharing(&partition);
     let mut jobs: Vec<_> = partition
         .jobs()
         .map(|(id, job)| format!("{id} {:?} {}", job.state, job.decided_through))

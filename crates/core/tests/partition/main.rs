@@ -21,6 +21,7 @@ mod foreign;
 mod hold;
 mod jitter;
 mod laws;
+mod live;
 mod misfires;
 mod overlap;
 mod overrides;

@@ -14,6 +14,7 @@
 //! `--` stands between them. A run is named by the order of first fires.
 
 use cronstream_core::attempt::Retry;
+use cronstream_core::live::Bounds;
 use cronstream_core::turn::{RunAppend, Turn};
 use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::{
@@ -162,6 +163,7 @@ impl Player {
             "takeover" => self.world.take_over(),
             "hold" => self.world.settings.hold = true,
             "release" => self.world.settings.hold = false,
+            "bounds" => self.world.settings.bounds = bounds(rest),
             "limit" => self.world.limit = (rest != "off").then(|| at(rest)),
             _ => self.executor(word, rest),
         }
@@ -205,6 +207,13 @@ impl Player {
             lines.extend(buried.iter().map(|(_, letter)| dead(names, letter)));
         });
     }
+}
+
+/// `2 4 64`: runs of a job, runs of the partition, bytes of params of their own.
+fn bounds(text: &str) -> Bounds {
+    let numbers: Vec<usize> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+    let of_job = u32::try_from(numbers[0]).unwrap();
+    Bounds { of_job, of_partition: numbers[1], own_params: numbers[2] }
 }
 
 fn render(names: &mut Vec<RunId>, lines: &mut Vec<String>, turn: &Turn) {
@@ -320,7 +329,7 @@ fn skipped(skipped: &Skipped) -> String {
             format!("{}..{} x{count}", show_at(*first), show_at(*last))
         }
     };
-    let reason = format!("{:?}", skipped.reason).to_lowercase();
+    let reason = skipped.reason.as_str();
     let backfill = skipped.backfill.map(|command| format!(" backfill {command}"));
     let backfill = backfill.unwrap_or_default();
     format!("skipped {} {what} {reason}{backfill} rev {}", job(&skipped.job), skipped.revision.0)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cronstream_core::attempt::{self, Decision, Last, Retry, TaskOutcome};
 use cronstream_core::backfill::Collector;
+use cronstream_core::live::Bounds;
 use cronstream_core::partition::{Partition, PendingCommand};
 use cronstream_core::turn::{Batch, HistoryRead, Now, RunAppend, Settings, Turn};
 use cronstream_schemas::calendar::CalendarId;
@@ -70,6 +71,7 @@ impl World {
                 hold: false,
                 cursor_refresh: Duration::from_secs(6 * 3_600),
                 trace_ratio: TraceRatio::default(),
+                bounds: Bounds::default(),
             },
             now,
             limit: None,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cronstream_core::live::Bounds;
 use cronstream_schemas::definition::Overlap;
 use cronstream_schemas::duration::Span;
 use cronstream_schemas::event::{
@@ -71,6 +72,7 @@ pub(crate) struct Checker {
     pub(crate) shards: BTreeMap<ShardId, Arc<ShardHistory>>,
     pub(crate) effects: BTreeSet<u64>,
     pub(crate) cursor: Option<Arc<Cursor>>,
+    bounds: Bounds,
     keys: BTreeSet<(JobId, Incarnation, String)>,
     tokens: BTreeMap<u64, Instance>,
     newest: Option<ShardId>,
@@ -78,6 +80,10 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
     /// Whether everything stored so far keeps the guarantees.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         self.broken.clone().map_or(Ok(()), Err)
@@ -284,6 +290,7 @@ impl Checker {
             let beside = beside.map(|other| other.fired.id());
             self.must(beside.is_none(), || format!("{} fired beside {beside:?}", fired.id()));
         }
+        self.within_bounds(at, fired);
         let history = ShardHistory {
             fired: Arc::new(fired.clone()),
             fires: 1,
@@ -295,6 +302,22 @@ impl Checker {
         let fresh = self.shards.insert(id, Arc::new(history)).is_none();
         self.newest = Some(id);
         self.must(fresh, || format!("{} fired twice", fired.id()));
+    }
+
+    /// A leader begins no run beyond the bounds: it knows of every run that is live, and of some that no longer are.
+    fn within_bounds(&mut self, at: Timestamp, fired: &Fired) {
+        let live = self
+            .shards
+            .values()
+            .filter(|shard| !shard.ended && shard.fired.keep_until > at.plus(MAX_CLOCK_ERROR));
+        let (mut all, mut of_job) = (0, 0);
+        for shard in live {
+            all += 1;
+            of_job += u32::from(shard.fired.job == fired.job);
+        }
+        let Bounds { of_job: most, of_partition, .. } = self.bounds;
+        let within = of_job < most && (of_job == 0 || all < of_partition);
+        self.must(within, || format!("{} beside {of_job} of its job, {all} in all", fired.id()));
     }
 
     /// A slot of a fixed delay lies that long behind the end of every run of a slot before it.

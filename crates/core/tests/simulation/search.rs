@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cronstream_core::live::Bounds;
 use cronstream_core::turn::Settings;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::trace::TraceRatio;
@@ -113,6 +114,7 @@ impl Scope {
                 hold: false,
                 cursor_refresh: Duration::from_secs(3_600),
                 trace_ratio: TraceRatio::default(),
+                bounds: Bounds::default(),
             },
             every_end: self == Self::Late,
         };

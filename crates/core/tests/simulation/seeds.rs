@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cronstream_core::live::Bounds;
 use cronstream_core::turn::Settings;
 use cronstream_schemas::command::Verb;
-use cronstream_schemas::event::LogEvent;
+use cronstream_schemas::event::{LogEvent, SkipReason};
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::trace::TraceRatio;
 
@@ -66,7 +67,16 @@ fn below(rng: &mut Rng, bound: u64) -> usize {
     usize::try_from(rng.below(bound)).expect("an index")
 }
 
-fn world(rng: &mut Rng, without: Option<Rule>) -> World {
+/// Every other seed has bounds that its runs can reach.
+fn bounds(seed: u64) -> Bounds {
+    match seed % 4 {
+        0 => Bounds { of_job: 2, ..Bounds::default() },
+        1 => Bounds { of_partition: 3, ..Bounds::default() },
+        _ => Bounds::default(),
+    }
+}
+
+fn world(rng: &mut Rng, bounds: Bounds, without: Option<Rule>) -> World {
     let config = Config {
         without,
         tickers: 3,
@@ -81,6 +91,7 @@ fn world(rng: &mut Rng, without: Option<Rule>) -> World {
             hold: rng.one_in(8),
             cursor_refresh: Duration::from_secs(60),
             trace_ratio: TraceRatio::default(),
+            bounds,
         },
         every_end: true,
     };
@@ -161,13 +172,13 @@ fn choose(rng: &mut Rng, moves: &[Move]) -> Option<Move> {
     })
 }
 
-/// The kinds of events that were stored.
+/// The kinds of events that were stored; for slots that a bound kept back, the reason.
 pub(crate) type Seen = BTreeSet<&'static str>;
 
 /// Runs one seed.
 fn run(seed: u64, without: Option<Rule>) -> Result<Seen, Box<Failed>> {
     let mut rng = Rng::new(seed);
-    let begin = world(&mut rng, without);
+    let begin = world(&mut rng, bounds(seed), without);
     let mut world = begin.clone();
     let mut moves = Vec::with_capacity(STEPS);
     for _ in 0..STEPS {
@@ -184,7 +195,7 @@ fn run(seed: u64, without: Option<Rule>) -> Result<Seen, Box<Failed>> {
 }
 
 fn seen(world: &World) -> Seen {
-    let log = world.log.all().map(|message| match message.event {
+    let log = world.log.all().map(|message| match &message.event {
         LogEvent::JobDefined(_) => "job_defined",
         LogEvent::JobPaused(_) => "job_paused",
         LogEvent::JobResumed(_) => "job_resumed",
@@ -193,7 +204,14 @@ fn seen(world: &World) -> Seen {
         LogEvent::Fired(_) => "fired",
         LogEvent::Held(_) => "held",
         LogEvent::HeldEnded(_) => "held_ended",
-        LogEvent::Skipped(_) => "skipped",
+        LogEvent::Skipped(skipped) => match skipped.reason {
+            SkipReason::JobBacklog | SkipReason::PartitionBacklog => skipped.reason.as_str(),
+            SkipReason::Misfire
+            | SkipReason::Overlap
+            | SkipReason::Paused
+            | SkipReason::Deleted
+            | SkipReason::Requested => "skipped",
+        },
         LogEvent::Rejected(_) => "rejected",
         LogEvent::Cursor(_) => "cursor",
         LogEvent::Meta(_) => "meta",

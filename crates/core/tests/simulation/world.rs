@@ -223,7 +223,7 @@ impl World {
             net: Vec::new(),
             answers: Vec::new(),
             left,
-            checker: Checker::default(),
+            checker: Checker::new(config.settings.bounds),
             published: 0,
             next_request: 1,
             config: Arc::new(config),

@@ -101,7 +101,7 @@ impl Default for TickerMetrics {
         let skips = book.add(
             "cronstream_skipped_slots",
             &["job_name", "reason"],
-            "Slots that did not fire, as decided by this ticker: misfire, overlap, paused, deleted, requested",
+            "Slots that did not fire, as decided by this ticker: misfire, overlap, paused, deleted, requested, job_backlog, partition_backlog",
             Family::default(),
         );
         let batch_seconds = book.add(
