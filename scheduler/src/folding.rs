@@ -23,6 +23,7 @@ impl Node {
             self.log_reset(*last_seq, Timestamp::from(*created));
         }
         self.log.note(&event);
+        self.echo.read(self.log.through, self.clock.monotonic());
         match event {
             FollowEvent::Messages(messages) => {
                 messages.iter().for_each(|message| self.fold_log(message));

@@ -287,6 +287,7 @@ impl Node {
             }
             Fate::Stored { seq } => seq,
         };
+        self.echo.stored(seq);
         seat.stuck = None;
         match std::mem::replace(&mut seat.stage, Stage::Standby) {
             Stage::TakingOver { batch, hear_through, .. } => {

@@ -17,6 +17,7 @@ mod clock;
 mod commit;
 mod decisions;
 mod desk;
+mod echo;
 mod fires;
 mod folding;
 mod history;

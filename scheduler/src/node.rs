@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::claims::{Claims, Moment};
 use crate::clock::Clock;
 use crate::desk::Desk;
+use crate::echo::Echo;
 use crate::input::{Answer, INPUTS_MAX, Input};
 use crate::press::Press;
 use crate::readers::Reader;
 use crate::report;
-use crate::seat::{Seat, new_instance};
+use crate::seat::{Seat, Stage, new_instance};
 use crate::{Error, Options, STOP_WITHIN};
 
 /// The longest sleep: clocks may jump meanwhile.
@@ -61,6 +62,7 @@ pub(crate) struct Node {
     pub(crate) log_created: Option<Timestamp>,
     /// Behind which sequence the commands are about to be followed.
     pub(crate) commands_opening: Option<u64>,
+    pub(crate) echo: Echo,
     sampled: Duration,
     reported: Duration,
     wake_at: Option<Timestamp>,
@@ -117,6 +119,7 @@ impl Node {
             bucket_asked: Duration::ZERO,
             log_created,
             commands_opening: None,
+            echo: Echo::default(),
             reported: Duration::ZERO,
             sampled: Duration::ZERO,
             wake_at: None,
@@ -175,6 +178,7 @@ impl Node {
     async fn next_input(&mut self, stop: &CancellationToken) -> Result<Input, Error> {
         let sleep = self.sleep();
         let full = self.seats.iter().any(|seat| seat.partition.is_full());
+        let log_later = self.reads_log_later();
         let commands = async {
             match &mut self.commands {
                 Some(reader) if !full => reader.next().await,
@@ -185,7 +189,7 @@ impl Node {
             () = stop.cancelled(), if !self.stopping => Some(Input::Stop),
             answer = self.answers.recv() => answer.map(Input::Answer),
             event = self.watch.next() => event.map(Input::Lease),
-            event = self.log.next() => event.map(Input::Log),
+            event = self.log.next(), if !log_later => event.map(Input::Log),
             event = self.runs.next() => event.map(Input::Runs),
             event = commands => event.map(Input::Commands),
             release = self.releases.next() => release.map(Input::Release),
@@ -202,6 +206,15 @@ impl Node {
             None => SLEEP_MAX,
         }
         .min(lease::renewal(self.claims.ttl) / 2)
+    }
+
+    /// Whether the log is read later; never while somebody waits for its head.
+    fn reads_log_later(&self) -> bool {
+        let waits = |seat: &Seat| {
+            seat.reading.is_some()
+                || matches!(seat.stage, Stage::Surveying { .. } | Stage::TakingOver { .. })
+        };
+        self.echo.waits(self.clock.monotonic()) && !self.seats.iter().any(waits)
     }
 
     fn take(&mut self, input: Input) {
@@ -269,6 +282,7 @@ impl Node {
         self.advance();
         self.heed_read_log();
         self.wake_at = self.take_turns();
+        self.echo.busy(self.seats.iter().any(Seat::has_batch_out), monotonic);
         if monotonic.saturating_sub(self.reported) > REPORT_EVERY {
             self.reported = monotonic;
             let status = report::status(self);

@@ -118,6 +118,11 @@ impl Seat {
         }
     }
 
+    /// Whether it leads and a batch of it is out.
+    pub(crate) fn has_batch_out(&self) -> bool {
+        matches!(&self.stage, Stage::Leading(leading) if leading.in_flight.is_some())
+    }
+
     /// Goes back to folding; what is out will show in the log.
     pub(crate) fn step_down(&mut self) {
         self.partition.follow();
