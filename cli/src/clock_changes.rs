@@ -51,7 +51,7 @@ impl ClockChange {
 
 /// The expressions of a definition, compiled, each with the zone that it is read in.
 pub(crate) fn crons(job: &JobId, definition: &JobDefinition) -> Vec<(Cron, String)> {
-    let Schedule::Cron(all) = &definition.schedule else { return Vec::new() };
+    let Schedule::Cron(all) = &*definition.schedule else { return Vec::new() };
     let compiled = all.as_slice().iter().filter_map(|text| {
         let parsed = parse(text, definition.dialect, Seed::of(job)).ok()?;
         let zone = parsed.zone.unwrap_or_else(|| definition.time_zone.clone());

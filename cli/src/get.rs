@@ -32,7 +32,7 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "<[Override]>::is_empty")]
     overrides: &'a [Override],
     #[serde(skip_serializing_if = "Option::is_none")]
-    tzdb: &'a Option<String>,
+    tzdb: Option<&'a String>,
     definition: &'a Option<JobDefinition>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn get(session: &Session, wanted: &args::Get) -> Result<(), Err
         paused: state.paused,
         next: &next,
         overrides: &state.overrides,
-        tzdb: &state.tzdb,
+        tzdb: state.tzdb.as_deref(),
         definition: &state.definition,
     };
     session.out.object(&shown, || describe(&state, &next))?;
@@ -117,7 +117,7 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
         let labels: Vec<_> =
             definition.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         lines.extend([
-            ("title", definition.title.clone().unwrap_or_default()),
+            ("title", definition.title.as_deref().cloned().unwrap_or_default()),
             ("labels", labels.join(" ")),
             ("schedule", words::schedule(definition)),
             ("in words", in_words(&state.job, definition)),
@@ -141,7 +141,7 @@ fn describe(state: &JobState, next: &[Timestamp]) -> String {
         Some(to) => format!("{} is shifted to {to}", asked.slot),
     });
     lines.push(("asked", asked.collect::<Vec<_>>().join(", ")));
-    lines.push(("zone data", state.tzdb.clone().unwrap_or_default()));
+    lines.push(("zone data", state.tzdb.as_deref().cloned().unwrap_or_default()));
     lines.retain(|(_, value)| !value.is_empty());
     fields(&lines)
 }
@@ -191,7 +191,7 @@ fn limits(definition: &JobDefinition) -> Vec<(&'static str, String)> {
 
 /// A cron expression in words; what else there is reads in words already.
 fn in_words(job: &JobId, definition: &JobDefinition) -> String {
-    match &definition.schedule {
+    match &*definition.schedule {
         Schedule::Cron(_) => words::spoken(job, definition),
         Schedule::Every(_) | Schedule::FixedDelay(_) | Schedule::At(_) => String::new(),
     }
@@ -200,6 +200,7 @@ fn in_words(job: &JobId, definition: &JobDefinition) -> String {
 #[cfg(test)]
 mod tests {
     use cronstream_schemas::definition::Draft;
+    use cronstream_schemas::event::Overrides;
 
     use super::*;
 
@@ -216,7 +217,7 @@ mod tests {
             anchor: at,
             effective_after: at,
             paused: None,
-            overrides: Vec::new(),
+            overrides: Overrides::default(),
             tzdb: None,
             command: 1,
             at,

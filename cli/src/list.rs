@@ -1,5 +1,7 @@
 //! `list`: the jobs of a namespace, or all of them, read in one pass over the log's last states.
 
+use std::sync::Arc;
+
 use cronstream_core::calendar::Calendars;
 use cronstream_schemas::definition::Schedule;
 use cronstream_schemas::event::JobState;
@@ -20,7 +22,7 @@ struct Row {
     state: &'static str,
     revision: Revision,
     #[serde(skip_serializing_if = "Option::is_none")]
-    schedule: Option<Schedule>,
+    schedule: Option<Arc<Schedule>>,
     /// The zone that it is read in.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_zone: Option<String>,
@@ -34,7 +36,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
+    title: Option<Arc<String>>,
 }
 
 impl Row {
@@ -56,10 +58,10 @@ impl Row {
             title: None,
         };
         if let Some(definition) = definition {
+            row.time_zone = Some(definition.time_zone.clone());
+            row.queue = Some(definition.queue.clone());
+            row.task = Some(definition.task.clone());
             row.schedule = Some(definition.schedule);
-            row.time_zone = Some(definition.time_zone);
-            row.queue = Some(definition.queue);
-            row.task = Some(definition.task);
             row.title = definition.title;
         }
         row
@@ -74,7 +76,7 @@ impl Row {
             name(&self.queue),
             name(&self.task),
             self.next.map(|next| next.to_string()).unwrap_or_default(),
-            self.title.clone().unwrap_or_default(),
+            self.title.as_deref().cloned().unwrap_or_default(),
         ]
     }
 }

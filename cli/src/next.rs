@@ -87,7 +87,7 @@ pub(crate) async fn next(session: &Session, wanted: &args::Next) -> Result<(), E
         [row.yours.clone(), row.local.clone(), distance(row.moment.due, now), note]
     });
     let listed = table([your_zone.as_str(), job_zone.as_str(), "WHEN", "NOTE"], cells);
-    let repeat = match &timetable.definition.schedule {
+    let repeat = match &*timetable.definition.schedule {
         Schedule::FixedDelay(_) => "; later slots depend on the end of that run",
         Schedule::Cron(_) | Schedule::Every(_) | Schedule::At(_) => "",
     };

@@ -85,6 +85,7 @@ fn overlap(state: &JobState) -> &'static str {
 mod tests {
     use cronstream_core::definition::check;
     use cronstream_schemas::definition::Draft;
+    use cronstream_schemas::event::Overrides;
     use cronstream_schemas::id::{Incarnation, Revision};
 
     use super::*;
@@ -107,7 +108,7 @@ mod tests {
             anchor: since,
             effective_after: since,
             paused: Some(since),
-            overrides: Vec::new(),
+            overrides: Overrides::default(),
             tzdb: None,
             command: 2,
             at: since,

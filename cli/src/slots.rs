@@ -89,7 +89,8 @@ impl Timetable {
     ) -> Result<Self, Vec<Fault>> {
         let plan = Plan::compile(definition, job, anchor, &calendars)?;
         let plain = definition.calendars.as_ref().map(|_| {
-            let plain = JobDefinition { calendars: None, ..definition.clone() };
+            let mut plain = definition.clone();
+            plain.calendars = None;
             Plan::compile(&plain, job, anchor, &calendars)
         });
         let plain = plain.transpose()?;

@@ -103,7 +103,7 @@ async fn queues(bus: &Bus, nodes: &Nodes) -> Result<Vec<Queue>, Error> {
     let mut jobs: BTreeMap<Name, u64> = BTreeMap::new();
     jobs::for_each(bus, None, |state| {
         if let Some(definition) = state.definition {
-            *jobs.entry(definition.queue).or_default() += 1;
+            *jobs.entry(definition.queue.clone()).or_default() += 1;
         }
     })
     .await?;

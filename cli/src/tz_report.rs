@@ -110,18 +110,18 @@ impl Report {
             return;
         }
         let time_zone = definition.time_zone.clone();
-        let (job, recorded) = (state.job.clone(), state.tzdb.clone());
+        let (job, recorded) = (state.job.clone(), state.tzdb.as_deref().cloned());
         let unknown = |why: String| Unknown {
             job: state.job.clone(),
             time_zone: definition.time_zone.clone(),
-            recorded: state.tzdb.clone(),
+            recorded: state.tzdb.as_deref().cloned(),
             why,
         };
         let Some(version) = recorded else {
             let why = "its revision was accepted by a version that recorded none";
             return self.unknown.push(unknown(why.into()));
         };
-        if !matches!(&definition.schedule, Schedule::Cron(_) | Schedule::At(When::Local(_))) {
+        if !matches!(&*definition.schedule, Schedule::Cron(_) | Schedule::At(When::Local(_))) {
             let why = "only expressions and local times are compared, not the windows and days of an interval";
             return self.unknown.push(unknown(why.into()));
         }
@@ -188,7 +188,7 @@ fn by(slot: &Moved) -> &'static str {
 
 /// The zones that a definition's slots are read in.
 fn zones(job: &JobId, definition: &JobDefinition) -> Vec<String> {
-    match &definition.schedule {
+    match &*definition.schedule {
         Schedule::Cron(_) => crons(job, definition).into_iter().map(|(_, zone)| zone).collect(),
         Schedule::At(When::Local(_)) => vec![definition.time_zone.clone()],
         Schedule::Every(_) | Schedule::FixedDelay(_) | Schedule::At(When::Instant(_)) => {
@@ -225,7 +225,7 @@ fn changes(
             }
         }
     }
-    if let Schedule::At(When::Local(at)) = &definition.schedule {
+    if let Schedule::At(When::Local(at)) = &*definition.schedule {
         let (was, is) = zones_of(&definition.time_zone, version)?;
         let civil = at.civil_millis();
         let resolved = |zone: Zone| resolve(zone, civil, rules);

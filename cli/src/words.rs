@@ -18,7 +18,7 @@ pub(crate) const fn job_state(state: &JobState) -> &'static str {
 
 /// A schedule with the zone it is read in.
 pub(crate) fn schedule(definition: &JobDefinition) -> String {
-    match &definition.schedule {
+    match &*definition.schedule {
         Schedule::Cron(expression) => format!("{expression} ({})", definition.time_zone),
         Schedule::Every(interval) => format!("every {interval}"),
         Schedule::FixedDelay(delay) => format!("{delay} after the end of the run before"),
@@ -29,7 +29,7 @@ pub(crate) fn schedule(definition: &JobDefinition) -> String {
 
 /// When a job is due, in a sentence: `at 02:30 on Monday to Friday (Europe/Berlin)`.
 pub(crate) fn spoken(job: &JobId, definition: &JobDefinition) -> String {
-    let Schedule::Cron(all) = &definition.schedule else { return schedule(definition) };
+    let Schedule::Cron(all) = &*definition.schedule else { return schedule(definition) };
     let each = all.as_slice().iter().map(|text| expression(job, definition.dialect, text));
     format!("{} ({})", each.collect::<Vec<_>>().join("; and "), definition.time_zone)
 }

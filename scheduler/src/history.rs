@@ -142,6 +142,7 @@ mod tests {
     use std::cell::Cell;
 
     use cronstream_schemas::definition::Draft;
+    use cronstream_schemas::event::Overrides;
     use cronstream_schemas::id::{Incarnation, Revision};
 
     use super::*;
@@ -173,7 +174,7 @@ mod tests {
                 anchor: at(0),
                 effective_after: at(begin),
                 paused: None,
-                overrides: Vec::new(),
+                overrides: Overrides::default(),
                 tzdb: None,
                 command: number,
                 at: at(begin),

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,8 +13,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Milliseconds since 1970-01-01T00:00:00Z, clamped to the years 1970–9999.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Timestamp(i64);
+///
+/// Kept as one more than that, so that an `Option` of it is as small as itself: a ticker holds several for each job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(NonZeroU64);
 
 /// A text that is no RFC 3339 instant with an offset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,52 +25,60 @@ pub struct TimestampError(String);
 
 impl Timestamp {
     /// The first instant, 1970-01-01T00:00:00Z.
-    pub const MIN: Self = Self(0);
+    pub const MIN: Self = Self(NonZeroU64::MIN);
     /// The last instant, 9999-12-31T23:59:59.999Z.
-    pub const MAX: Self = Self(253_402_300_799_999);
+    pub const MAX: Self = Self(NonZeroU64::new(253_402_300_800_000).expect("not zero"));
 
     /// From milliseconds since the Unix epoch; values out of range are clamped.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
-        if millis < Self::MIN.0 {
+        if millis < 0 {
             Self::MIN
-        } else if millis > Self::MAX.0 {
+        } else if millis > Self::MAX.as_millis() {
             Self::MAX
         } else {
-            Self(millis)
+            Self(NonZeroU64::MIN.saturating_add(millis as u64))
         }
     }
 
     /// Milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
-        self.0
+        self.0.get() as i64 - 1
     }
 
     /// This instant as chrono's type.
     #[must_use]
     pub fn to_datetime(self) -> DateTime<Utc> {
-        DateTime::from_timestamp_millis(self.0).expect("the range is 1970-9999")
+        DateTime::from_timestamp_millis(self.as_millis()).expect("the range is 1970-9999")
     }
 
     /// Later by `duration`, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        Self::from_millis(self.0.saturating_add(millis))
+        Self::from_millis(self.as_millis().saturating_add(millis))
     }
 
     /// Earlier by `duration`, at least [`Timestamp::MIN`].
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        Self::from_millis(self.0.saturating_sub(millis))
+        Self::from_millis(self.as_millis().saturating_sub(millis))
     }
 
     /// How long after `earlier` this is; zero when it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+        Duration::from_millis(
+            u64::try_from(self.as_millis().saturating_sub(earlier.as_millis())).unwrap_or(0),
+        )
+    }
+}
+
+impl Default for Timestamp {
+    fn default() -> Self {
+        Self::MIN
     }
 }
 
@@ -95,7 +106,8 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, TimestampError> {
         let error = || TimestampError(text.chars().take(64).collect());
         let at = DateTime::parse_from_rfc3339(text).map_err(|_| error())?.timestamp_millis();
-        if (Self::MIN.0..=Self::MAX.0).contains(&at) { Ok(Self(at)) } else { Err(error()) }
+        let range = Self::MIN.as_millis()..=Self::MAX.as_millis();
+        if range.contains(&at) { Ok(Self::from_millis(at)) } else { Err(error()) }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use cronstream_schemas::definition::Draft;
-use cronstream_schemas::event::{JobState, LogEvent};
+use cronstream_schemas::event::{JobState, LogEvent, Overrides};
 use cronstream_schemas::id::{Incarnation, Revision, RunId, RunSeed};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
@@ -90,8 +90,8 @@ impl Writer {
             anchor,
             effective_after: anchor,
             paused: None,
-            overrides: Vec::new(),
-            tzdb: Some("2026f".to_owned()),
+            overrides: Overrides::default(),
+            tzdb: Some("2026f".to_owned().into()),
             command: 1,
             at: anchor,
         };

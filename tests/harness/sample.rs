@@ -7,8 +7,8 @@ use std::time::Duration;
 use cronstream_schemas::definition::Draft;
 use cronstream_schemas::event::{
     AttemptFailed, Cause, Cursor, DeadLetter, Executor, Failed, Failure, FailureKind, Fired,
-    JobState, LogEvent, Meta, Place, Position, RetryPolicy, RunEvent, SkipReason, Skipped,
-    SkippedWhat, Started, Succeeded,
+    JobState, LogEvent, Meta, Overrides, Place, Position, RetryPolicy, RunEvent, SkipReason,
+    Skipped, SkippedWhat, Started, Succeeded,
 };
 use cronstream_schemas::id::{
     Epoch, Incarnation, Instance, Partition, Revision, RunId, RunSeed, Tick,
@@ -38,7 +38,7 @@ pub fn state(revision: u64, schedule: &str, anchor: Timestamp, from: Timestamp) 
         anchor,
         effective_after: from,
         paused: None,
-        overrides: Vec::new(),
+        overrides: Overrides::default(),
         tzdb: None,
         command: revision,
         at: from,
@@ -62,9 +62,9 @@ pub fn fired(slot: Timestamp, revision: u64, fire_no: u32, epoch: Epoch) -> Fire
         cause: Cause::Slot(slot),
         scheduled_at: slot,
         fired_at: slot,
-        queue: definition.queue,
-        task: definition.task,
-        params: definition.params,
+        queue: definition.queue.clone(),
+        task: definition.task.clone(),
+        params: definition.params.clone(),
         timeout: definition.timeout,
         start_by: slot,
         run_by: slot,

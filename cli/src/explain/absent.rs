@@ -1,7 +1,7 @@
 //! Instants without a slot: what leaves them out, and the slots nearest to them.
 
 use cronstream_core::plan::Plan;
-use cronstream_schemas::definition::{CalendarUse, JobDefinition, Schedule};
+use cronstream_schemas::definition::{CalendarUse, JobDefinition, Schedule, Terms};
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::time::Timestamp;
 
@@ -15,7 +15,7 @@ pub(super) const NEAR: std::time::Duration = std::time::Duration::from_secs(3 * 
 pub(super) fn explain(facts: &Facts<'_>, plan: Option<&Plan>) -> Explanation {
     let Some(state) = facts.then else { return no_job(facts) };
     let Some(definition) = &state.definition else { return no_job(facts) };
-    if let Schedule::FixedDelay(delay) = &definition.schedule {
+    if let Schedule::FixedDelay(delay) = &*definition.schedule {
         let mut told = Explanation::new(Outcome::NoSlot, "no run of it began then");
         told.because(format!(
             "it is due {delay} after the end of the run before, at no fixed time"
@@ -73,20 +73,22 @@ fn no_job(facts: &Facts<'_>) -> Explanation {
 
 /// Which parts of the definition leave the instant out; none where the schedule itself does not have it.
 fn left_out(facts: &Facts<'_>, state: &JobState, definition: &JobDefinition) -> Vec<String> {
-    let plain = JobDefinition {
-        calendars: None,
-        windows: Vec::new(),
-        start: None,
-        end: None,
-        ..definition.clone()
+    let with = |of: &JobDefinition, change: &dyn Fn(&mut Terms)| {
+        let mut changed = of.clone();
+        change(&mut changed);
+        changed
     };
+    let plain = with(definition, &|terms| {
+        (terms.calendars, terms.windows) = (None, Vec::new());
+        (terms.start, terms.end) = (None, None);
+    });
     let has = |definition: &JobDefinition| {
         let plan = Plan::compile(definition, &state.job, state.anchor, facts.calendars).ok();
         plan.and_then(|plan| slot_meant(&plan, facts.asked)).is_some()
     };
     // An interval counts from `start`, so leaving that out would move its slots.
-    let plain = match &definition.schedule {
-        Schedule::Every(_) => JobDefinition { start: definition.start, ..plain },
+    let plain = match &*definition.schedule {
+        Schedule::Every(_) => with(&plain, &|terms| terms.start = definition.start),
         Schedule::Cron(_) | Schedule::FixedDelay(_) | Schedule::At(_) => plain,
     };
     let mut reasons = Vec::new();
@@ -100,7 +102,7 @@ fn left_out(facts: &Facts<'_>, state: &JobState, definition: &JobDefinition) -> 
         return reasons;
     }
     if !definition.windows.is_empty()
-        && !has(&JobDefinition { windows: definition.windows.clone(), ..plain.clone() })
+        && !has(&with(&plain, &|terms| terms.windows.clone_from(&definition.windows)))
     {
         let windows: Vec<String> = definition.windows.iter().map(ToString::to_string).collect();
         let (windows, zone) = (windows.join(", "), &definition.time_zone);
@@ -110,7 +112,7 @@ fn left_out(facts: &Facts<'_>, state: &JobState, definition: &JobDefinition) -> 
     }
     let used = definition.calendars.clone().unwrap_or_default();
     let without = |calendars: CalendarUse| {
-        !has(&JobDefinition { calendars: Some(calendars), ..plain.clone() })
+        !has(&with(&plain, &|terms| terms.calendars = Some(calendars.clone())))
     };
     for name in &used.only {
         if without(CalendarUse { only: vec![name.clone()], ..CalendarUse::default() }) {

@@ -6,7 +6,7 @@ use cronstream_core::calendar::Calendars;
 use cronstream_core::plan::Plan;
 use cronstream_schemas::definition::Draft;
 use cronstream_schemas::event::{
-    Cause, Fired, HeldReason, JobState, LogEvent, RunEvent, SkipReason, Skipped,
+    Cause, Fired, HeldReason, JobState, LogEvent, Overrides, RunEvent, SkipReason, Skipped,
 };
 use cronstream_schemas::id::{Epoch, Incarnation, Revision};
 use cronstream_schemas::name::JobId;
@@ -43,7 +43,7 @@ fn state_with(after: &str, revision: u64, body: &str) -> JobState {
         anchor: at(after),
         effective_after: at(after),
         paused: None,
-        overrides: Vec::new(),
+        overrides: Overrides::default(),
         tzdb: None,
         command: revision,
         at: at(after),

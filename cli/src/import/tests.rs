@@ -88,7 +88,7 @@ fn a_crontab_becomes_jobs_tasks_and_remarks() {
         names(&jobs)[2..],
         ["default/mail-s-day-done-ops", "default/night", "default/weekly"]
     );
-    assert_eq!(applied[0].1.title.as_deref(), Some("Nightly backup of the database"));
+    assert_eq!(applied[0].1.title.as_ref().unwrap().as_str(), "Nightly backup of the database");
     assert_eq!(applied[1].1.title, None);
     assert_eq!(applied[4].1.time_zone, "Europe/Berlin");
     let remarks = remarks(&jobs);

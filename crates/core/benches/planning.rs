@@ -22,7 +22,7 @@ use cronstream_core::partition::Partition;
 use cronstream_core::plan::Plan;
 use cronstream_core::turn::{Now, Settings};
 use cronstream_schemas::definition::Draft;
-use cronstream_schemas::event::{JobState, LogEvent};
+use cronstream_schemas::event::{JobState, LogEvent, Overrides};
 use cronstream_schemas::id::{self, Incarnation, Revision};
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::subject::Prefix;
@@ -63,7 +63,7 @@ fn state(number: u64, at: Timestamp) -> LogEvent {
         anchor: at,
         effective_after: at,
         paused: None,
-        overrides: Vec::new(),
+        overrides: Overrides::default(),
         tzdb: None,
         command: number,
         at,

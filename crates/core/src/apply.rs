@@ -184,8 +184,8 @@ impl Draft<'_> {
             anchor,
             effective_after,
             paused: current.as_ref().and_then(|state| state.paused),
-            overrides: overrides::kept(before, plan.as_ref(), effective_after, command.at),
-            tzdb: Some(Zone::tzdb_version().to_owned()),
+            overrides: overrides::kept(before, plan.as_ref(), effective_after, command.at).into(),
+            tzdb: Some(Arc::new(Zone::tzdb_version().to_owned())),
             definition: Some(definition),
             command: command.seq,
             at: command.at,
@@ -455,7 +455,7 @@ fn anchor(
     command: &PendingCommand,
     current: Option<&JobState>,
 ) -> Timestamp {
-    match (current, &definition.schedule) {
+    match (current, &*definition.schedule) {
         (Some(state), Schedule::Every(_))
             if state.definition.as_ref().is_some_and(|old| old.schedule == definition.schedule) =>
         {

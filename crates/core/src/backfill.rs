@@ -325,6 +325,7 @@ fn held_segment(segment: &Segment, command: u64, calendars: &Calendars) -> Resul
 mod tests {
     use super::*;
     use cronstream_schemas::definition::Draft as Definition;
+    use cronstream_schemas::event::Overrides;
     use cronstream_schemas::id::{Incarnation, Revision};
 
     fn at(seconds: u64) -> Timestamp {
@@ -342,7 +343,7 @@ mod tests {
             anchor: at(0),
             effective_after: at(after),
             paused: None,
-            overrides: Vec::new(),
+            overrides: Overrides::default(),
             tzdb: None,
             command: number,
             at: at(after),

@@ -69,7 +69,7 @@ pub fn unknown_calendars(definition: &JobDefinition, calendars: &Calendars) -> V
 /// Fields that belong to schedules of another kind.
 fn misplaced(definition: &JobDefinition) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let is_cron = matches!(definition.schedule, Schedule::Cron(_));
+    let is_cron = matches!(*definition.schedule, Schedule::Cron(_));
     if definition.dialect == Dialect::Quartz && !is_cron {
         let expected = "no `dialect`, or a schedule of `cron`";
         faults.push(Fault::new("$.dialect", "quartz", "the schedule has no expression", expected));
@@ -80,7 +80,7 @@ fn misplaced(definition: &JobDefinition) -> Vec<Fault> {
         let problem = "only the slots of expressions can be moved to another day";
         faults.push(Fault::new("$.calendars.shift", "", problem, expected));
     }
-    if let Schedule::FixedDelay(delay) = definition.schedule
+    if let Schedule::FixedDelay(delay) = *definition.schedule
         && delay > definition.retention
     {
         let problem = "is longer than `retention`: nobody would remember the run before";
@@ -93,7 +93,7 @@ fn misplaced(definition: &JobDefinition) -> Vec<Fault> {
 /// Expressions that have no time within the windows.
 fn outside_windows(definition: &JobDefinition, plan: &Plan) -> Vec<Fault> {
     let (Schedule::Cron(all), Some(windows)) =
-        (&definition.schedule, Windows::of(&definition.windows))
+        (&*definition.schedule, Windows::of(&definition.windows))
     else {
         return Vec::new();
     };
@@ -116,7 +116,7 @@ fn never(
     job: &JobId,
     calendars: &Calendars,
 ) -> Option<Fault> {
-    let is_open = |definition: &JobDefinition| match definition.schedule {
+    let is_open = |definition: &JobDefinition| match *definition.schedule {
         Schedule::FixedDelay(_) => true,
         Schedule::Every(_) => definition.start.is_none(),
         Schedule::Cron(_) | Schedule::At(_) => false,

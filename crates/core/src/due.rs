@@ -22,13 +22,42 @@ const BUCKET_SHIFT: u32 = 15;
 /// So many stale entries are always borne; beyond it, as many as there are true ones.
 const STALE_MIN: usize = 1_024;
 
+/// The most entries of a piece of a bucket.
+const PIECE: usize = 512;
+
+/// Entries of a bucket, in pieces: a list that doubles would leave as much behind in the allocator as it holds.
+#[derive(Debug, Clone, Default)]
+struct Bucket(Vec<Vec<(Timestamp, JobId)>>);
+
+impl Bucket {
+    fn push(&mut self, entry: (Timestamp, JobId)) {
+        match self.0.last_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push(entry),
+            Some(_) => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push(entry);
+                self.0.push(piece);
+            }
+            None => self.0.push(vec![entry]),
+        }
+    }
+
+    fn into_entries(self) -> impl Iterator<Item = (Timestamp, JobId)> {
+        self.0.into_iter().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
 /// Jobs by their due instants.
 #[derive(Debug, Clone, Default)]
 pub struct Due {
     ready: BTreeSet<(Timestamp, JobId)>,
     /// The number of the first bucket that is not ready.
     ready_before: i64,
-    buckets: BTreeMap<i64, Vec<(Timestamp, JobId)>>,
+    buckets: BTreeMap<i64, Bucket>,
     /// Entries of buckets, stale ones with them.
     entries: usize,
     stale: usize,
@@ -64,7 +93,8 @@ impl Due {
             let later = self.buckets.split_off(&before);
             let due = std::mem::replace(&mut self.buckets, later);
             self.ready_before = before;
-            let mut entries: Vec<(Timestamp, JobId)> = due.into_values().flatten().collect();
+            let mut entries: Vec<(Timestamp, JobId)> =
+                due.into_values().flat_map(Bucket::into_entries).collect();
             self.entries -= entries.len();
             let given = entries.len();
             entries.retain(|(at, job)| is_true(*at, job));
@@ -78,14 +108,15 @@ impl Due {
     }
 
     fn forget_stale(&mut self, is_true: impl Fn(Timestamp, &JobId) -> bool) {
-        for entries in self.buckets.values_mut() {
+        for bucket in self.buckets.values_mut() {
+            let mut entries: Vec<_> = std::mem::take(bucket).into_entries().collect();
             entries.sort_unstable();
             entries.dedup();
             entries.retain(|(at, job)| is_true(*at, job));
-            entries.shrink_to_fit();
+            entries.into_iter().for_each(|entry| bucket.push(entry));
         }
-        self.buckets.retain(|_, entries| !entries.is_empty());
-        self.entries = self.buckets.values().map(Vec::len).sum();
+        self.buckets.retain(|_, bucket| !bucket.0.is_empty());
+        self.entries = self.buckets.values().map(Bucket::len).sum();
         self.stale = 0;
     }
 
@@ -93,7 +124,7 @@ impl Due {
     #[must_use]
     pub fn first(&self) -> Option<Timestamp> {
         let ready = self.ready.first().map(|(at, _)| *at);
-        ready.or_else(|| self.buckets.values().next()?.iter().map(|(at, _)| *at).min())
+        ready.or_else(|| self.buckets.values().next()?.0.iter().flatten().map(|(at, _)| *at).min())
     }
 
     /// What is ready, in order; everything that is due up to the horizon of the last [`Self::prepare`] is among it.

@@ -135,14 +135,18 @@ impl Partition {
         if !is_backfill(held) {
             self.decide_through(&held.job, held.incarnation, last_slot(held));
         }
+        let mut held = held.clone();
+        self.shared.definition(&mut held.definition);
         let waiting = self.held.entry(held.job.clone()).or_default();
-        waiting.entries.insert(Key::of(held), Arc::new(held.clone()));
+        let held = Arc::new(held);
+        waiting.entries.insert(Key::of(&held), Arc::clone(&held));
         self.index_held(&held.job);
     }
 
     pub(crate) fn apply_held_ended(&mut self, ended: &HeldEnded) {
         let Some(waiting) = self.held.get_mut(&ended.job) else { return };
         waiting.entries.remove(&Key::ended(ended));
+        self.shared.let_go();
         self.index_held(&ended.job);
     }
 

@@ -13,6 +13,7 @@ use cronstream_schemas::time::Timestamp;
 use crate::calendar::Calendars;
 use crate::overrides;
 use crate::plan::Plan;
+use crate::shared::Shared;
 
 /// A job and what it owes.
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct Job {
     pub(crate) running: u32,
     /// Where the leader's due index has it.
     pub(crate) indexed: Option<Timestamp>,
+    /// The hash of its id, once a table has it.
+    pub(crate) hash: u32,
 }
 
 impl Job {
@@ -42,6 +45,7 @@ impl Job {
             ended: Timestamp::MIN,
             running: 0,
             indexed: None,
+            hash: 0,
         }
     }
 
@@ -60,6 +64,13 @@ impl Job {
     /// Goes by other calendars from here on; what is decided stays decided.
     pub fn plan_again(&mut self, calendars: &Calendars) {
         self.plan = compile(&self.state, calendars);
+    }
+
+    /// Takes what other jobs have as well from where it is kept.
+    pub(crate) fn share(&mut self, shared: &mut Shared) {
+        if let Some(plan) = &mut self.plan {
+            plan.share(shared);
+        }
     }
 
     /// Notes that slots up to `through` of this incarnation are decided. The outcome of a slot that was decided ahead

@@ -209,7 +209,7 @@ impl Draft<'_> {
             return self.reject(command, address, vec![fault], None);
         }
         self.emit(LogEvent::JobOverridden(JobState {
-            overrides,
+            overrides: overrides.into(),
             effective_after: decided,
             command: command.seq,
             at: command.at,
@@ -352,7 +352,7 @@ impl Draft<'_> {
         let mut overrides = kept(&state.overrides, Some(&plan), slot.minus(TICK), Timestamp::MIN);
         overrides.iter_mut().filter(|it| it.slot == slot).for_each(|it| it.done = Some(by_then));
         self.emit(LogEvent::JobOverridden(JobState {
-            overrides,
+            overrides: overrides.into(),
             effective_after: slot,
             ..JobState::clone(&state)
         }));

@@ -28,12 +28,13 @@ use crate::calendar::Calendars;
 use crate::due::Due;
 use crate::early::Early;
 use crate::held::Waiting;
-use crate::job::Job;
+use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::live::LiveRuns;
 use crate::overrides;
 use crate::position;
 use crate::shard::{LastEvent, LastKind, Shard};
+use crate::shared::Shared;
 use crate::uses::{self, Uses};
 
 /// A command that is read and not applied yet.
@@ -82,8 +83,8 @@ pub struct Partition {
     pub(crate) runs_through: u64,
     pub(crate) commands_seen: u64,
     pub(crate) commands: VecDeque<PendingCommand>,
-    /// Boxed: a table has up to twice as many places as jobs.
-    pub(crate) jobs: HashMap<JobId, Box<Job>>,
+    pub(crate) jobs: Jobs,
+    pub(crate) shared: Shared,
     pub(crate) calendars: Calendars,
     pub(crate) uses: Uses,
     /// Jobs that are to go by other days, and from when on.
@@ -125,7 +126,8 @@ impl Partition {
             runs_through: 0,
             commands_seen: 0,
             commands: VecDeque::new(),
-            jobs: HashMap::new(),
+            jobs: Jobs::default(),
+            shared: Shared::default(),
             calendars: Calendars::default(),
             uses: Uses::default(),
             replans: Vec::new(),
@@ -204,6 +206,8 @@ impl Partition {
         for id in due.iter().flat_map(|(_, jobs)| jobs) {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.plan_again(&self.calendars);
+                job.share(&mut self.shared);
+                self.shared.let_go();
                 self.index_job(id);
                 self.index_held(id);
             }
@@ -323,7 +327,8 @@ impl Partition {
             .into_iter()
             .for_each(|id| self.index_shard(id));
         let position = self.position();
-        for (id, job) in self.jobs.iter_mut().filter(|_| self.leading.is_some()) {
+        for job in self.jobs.iter_mut().filter(|_| self.leading.is_some()) {
+            let id = &job.state.job;
             job.indexed = job.next_due(position::decided_through(&position, id));
             if let Some(due) = job.indexed {
                 self.due.insert(due, id.clone());
@@ -383,28 +388,35 @@ impl Partition {
         }
     }
 
-    fn apply_state(&mut self, mut state: JobState) {
+    fn apply_state(&mut self, state: JobState) {
+        let mut state = self.shared.state(state);
         let before = self.params_in_force(&state.job).cloned();
         self.live.share_state(&mut state, before.as_ref());
-        let state = &Arc::new(state);
-        if !self.jobs.contains_key(&state.job) {
-            let job = self.first_state(state);
-            self.jobs.insert(state.job.clone(), Box::new(job));
+        let (was, job) = if let Some(job) = self.jobs.get_mut(&state.job) {
+            // The indices have this id.
+            state.job = job.state.job.clone();
+            self.shared.let_go();
+            let was = job.is_deleted();
+            job.apply_state(&Arc::new(state), &self.calendars);
+            (was, job)
+        } else {
             self.defined += 1;
-        }
-        let job = self.jobs.get_mut(&state.job).expect("it has just been put there");
-        let (was, ()) = (job.is_deleted(), job.apply_state(state, &self.calendars));
+            let job = self.first_state(&Arc::new(state));
+            (false, self.jobs.insert(job))
+        };
+        job.share(&mut self.shared);
         match (was, job.is_deleted()) {
             (false, true) => self.defined -= 1,
             (true, false) => self.defined += 1,
             (true, true) | (false, false) => {}
         }
+        let id = job.state.job.clone();
         let names = uses::names(&job.state);
-        let after = self.params_in_force(&state.job).cloned();
-        self.live.redefined(&state.job, before.as_ref(), after.as_ref());
-        self.uses.set(&state.job, names);
-        self.index_job(&state.job);
-        self.index_held(&state.job);
+        let after = job.state.definition.as_ref().map(|definition| definition.params.clone());
+        self.live.redefined(&id, before.as_ref(), after.as_ref());
+        self.uses.set(&id, names);
+        self.index_job(&id);
+        self.index_held(&id);
     }
 
     fn apply_skipped(&mut self, skipped: &Skipped) {
@@ -428,8 +440,11 @@ impl Partition {
     }
 
     pub(crate) fn index_job(&mut self, id: &JobId) {
+        if !self.is_leading() {
+            return;
+        }
         let position = self.cursor.as_ref().map(|cursor| &cursor.position);
-        let (true, Some(job)) = (self.is_leading(), self.jobs.get_mut(id)) else { return };
+        let Some(job) = self.jobs.get_mut(id) else { return };
         let decided = position.map_or(Timestamp::MIN, |p| position::decided_through(p, id));
         let due = job.next_due(decided);
         if due == job.indexed {

@@ -24,7 +24,8 @@ use cronstream_schemas::time::Timestamp;
 pub(crate) use self::compile::{expression_path, unreadable, zone};
 use self::interval::Interval;
 use crate::calendar::Calendars;
-use crate::schedule::{Cron, Rules, Slots, Union, Zone};
+use crate::schedule::{Cron, Open, Rules, Slots, Union, Zone};
+use crate::shared::Shared;
 
 /// When a job is due, compiled. Cheap to clone; what is rare is shared.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// One expression on any day.
-    Cron(Cron, Zone, Rules),
+    Cron(Arc<Cron>, Zone, Rules),
     Union(Arc<Union>),
     Every(Interval),
     FixedDelay(Interval),
@@ -51,6 +52,8 @@ struct Limits {
     start: Timestamp,
     end: Option<Timestamp>,
     missing: Option<CalendarId>,
+    /// When the slots of an interval count; always where there is none.
+    open: Option<Open>,
 }
 
 impl Plan {
@@ -73,10 +76,10 @@ impl Plan {
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let mut after = after.as_millis();
         let Some(limits) = &self.limits else {
-            return self.kind.next(after).map(Timestamp::from_millis);
+            return self.kind.next(after, None).map(Timestamp::from_millis);
         };
         after = after.max(limits.start.as_millis() - 1);
-        let slot = self.kind.next(after).map(Timestamp::from_millis)?;
+        let slot = self.kind.next(after, limits.open.as_ref()).map(Timestamp::from_millis)?;
         limits.end.is_none_or(|end| slot < end).then_some(slot)
     }
 
@@ -84,10 +87,11 @@ impl Plan {
     #[must_use]
     pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
         let Some(limits) = &self.limits else {
-            return self.kind.prev(before.as_millis()).map(Timestamp::from_millis);
+            return self.kind.prev(before.as_millis(), None).map(Timestamp::from_millis);
         };
         let before = limits.end.map_or(before, |end| before.min(end));
-        let slot = self.kind.prev(before.as_millis()).map(Timestamp::from_millis)?;
+        let slot =
+            self.kind.prev(before.as_millis(), limits.open.as_ref()).map(Timestamp::from_millis)?;
         (slot >= limits.start).then_some(slot)
     }
 
@@ -99,7 +103,8 @@ impl Plan {
             after = after.max(limits.start.as_millis() - 1);
             through = limits.end.map_or(through, |end| through.min(end.as_millis() - 1));
         }
-        if after < through { self.kind.count(after, through) } else { 0 }
+        let open = self.limits.as_ref().and_then(|limits| limits.open.as_ref());
+        if after < through { self.kind.count(after, through, open) } else { 0 }
     }
 
     /// How long after its slot the job is due: the same for all its slots, and stable by its name.
@@ -118,11 +123,20 @@ impl Plan {
     /// The expressions, in their order.
     pub(crate) fn crons(&self) -> impl Iterator<Item = &Cron> {
         let (one, parts) = match &self.kind {
-            Kind::Cron(cron, _, _) => (Some(cron), None),
+            Kind::Cron(cron, _, _) => (Some(cron.as_ref()), None),
             Kind::Union(union) => (None, Some(&union.parts)),
             Kind::Every(_) | Kind::FixedDelay(_) | Kind::At(_) => (None, None),
         };
         one.into_iter().chain(parts.into_iter().flatten().map(|part| &part.cron))
+    }
+
+    /// Takes what other jobs have as well from where it is kept.
+    pub(crate) fn share(&mut self, shared: &mut Shared) {
+        match &mut self.kind {
+            Kind::Cron(cron, _, _) => shared.crons.share(cron),
+            Kind::Union(union) => shared.unions.share(union),
+            Kind::Every(_) | Kind::FixedDelay(_) | Kind::At(_) => {}
+        }
     }
 
     /// Whether the slots count from the end of the run before.
@@ -143,29 +157,31 @@ impl Plan {
 }
 
 impl Kind {
-    fn next(&self, after: i64) -> Option<i64> {
+    fn next(&self, after: i64, open: Option<&Open>) -> Option<i64> {
         match self {
             Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).next(after),
             Self::Union(union) => union.next(after),
-            Self::Every(interval) | Self::FixedDelay(interval) => interval.next(after),
+            Self::Every(interval) | Self::FixedDelay(interval) => interval.next(after, open),
             Self::At(at) => at.filter(|at| *at > after),
         }
     }
 
-    fn prev(&self, before: i64) -> Option<i64> {
+    fn prev(&self, before: i64, open: Option<&Open>) -> Option<i64> {
         match self {
             Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).prev(before),
             Self::Union(union) => union.prev(before),
-            Self::Every(interval) | Self::FixedDelay(interval) => interval.prev(before),
+            Self::Every(interval) | Self::FixedDelay(interval) => interval.prev(before, open),
             Self::At(at) => at.filter(|at| *at < before),
         }
     }
 
-    fn count(&self, after: i64, through: i64) -> u64 {
+    fn count(&self, after: i64, through: i64, open: Option<&Open>) -> u64 {
         match self {
             Self::Cron(cron, zone, rules) => slots(cron, *zone, *rules).count(after, through),
             Self::Union(union) => union.count(after, through),
-            Self::Every(interval) | Self::FixedDelay(interval) => interval.count(after, through),
+            Self::Every(interval) | Self::FixedDelay(interval) => {
+                interval.count(after, through, open)
+            }
             Self::At(at) => u64::from(at.is_some_and(|at| at > after && at <= through)),
         }
     }
@@ -207,6 +223,6 @@ mod tests {
 
     #[test]
     fn a_plan_is_small() {
-        assert!(size_of::<Plan>() <= 88, "{}", size_of::<Plan>());
+        assert!(size_of::<Option<Plan>>() <= 40, "{}", size_of::<Option<Plan>>());
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use cronstream_schemas::definition::{Overlap, Schedule};
 use cronstream_schemas::event::{
-    BackfillCause, Cause, Held, HeldEnded, HeldRange, HeldReason, JobState, LogEvent, SkipReason,
+    BackfillCause, Cause, Held, HeldEnded, HeldRange, HeldReason, JobState, LogEvent, Overrides,
+    SkipReason,
 };
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
@@ -227,7 +228,7 @@ impl Draft<'_> {
 
     /// Releases a slot whose calendar is back: one that is no slot by the days that it has now is missed.
     fn release_missed(&mut self, held: &Held) {
-        let period = match &held.definition.schedule {
+        let period = match &*held.definition.schedule {
             Schedule::Every(period) | Schedule::FixedDelay(period) => period.to_duration(),
             Schedule::Cron(_) | Schedule::At(_) => TICK,
         };
@@ -274,7 +275,7 @@ impl Draft<'_> {
             return Some(SkipReason::Misfire);
         }
         let overlaps = held.definition.overlap == Overlap::Skip && self.is_live(&held.job);
-        let is_delay = matches!(held.definition.schedule, Schedule::FixedDelay(_));
+        let is_delay = matches!(*held.definition.schedule, Schedule::FixedDelay(_));
         let runs = self.job(&held.job).is_some_and(|job| job.running > 0);
         if overlaps || is_delay && runs {
             return Some(SkipReason::Overlap);
@@ -478,7 +479,7 @@ fn held_state(held: &Held) -> JobState {
         anchor: Timestamp::MIN,
         effective_after: Timestamp::MIN,
         paused: None,
-        overrides: Vec::new(),
+        overrides: Overrides::default(),
         tzdb: None,
         command: 0,
         at: Timestamp::MIN,

@@ -58,8 +58,8 @@ impl Partition {
         let ended = self.early.take(id).is_some_and(|last| shard.apply_event(last));
         let params = self.params_in_force(&fired.job).cloned();
         self.live.begin(fired, params.as_ref());
-        if is_of_slot(&shard) {
-            self.jobs.entry(fired.job.clone()).and_modify(|job| job.running += 1);
+        if let (true, Some(job)) = (is_of_slot(&shard), self.jobs.get_mut(&fired.job)) {
+            job.running += 1;
         }
         self.shards.insert(id, shard);
         if ended {

@@ -79,12 +79,12 @@ impl Partition {
     /// A job, a deleted one included.
     #[must_use]
     pub fn job(&self, id: &JobId) -> Option<&Job> {
-        self.jobs.get(id).map(Box::as_ref)
+        self.jobs.get(id)
     }
 
     /// Every job, deleted ones included.
     pub fn jobs(&self) -> impl Iterator<Item = (&JobId, &Job)> {
-        self.jobs.iter().map(|(id, job)| (id, job.as_ref()))
+        self.jobs.iter()
     }
 
     /// Every live shard.

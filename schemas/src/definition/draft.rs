@@ -1,6 +1,7 @@
 //! Reading a definition: a document as far as it could be read, with every fault of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
@@ -8,7 +9,7 @@ use super::read::{body_names, read, read_fields, read_name, read_span};
 use super::{
     CalendarUse, DEFINITION_MAX_BYTES, DailyWindow, Dialect, Fold, Gap, JITTER_MAX, JobDefinition,
     LABEL_MAX_BYTES, LABELS_MAX, MAX_ATTEMPTS_MAX, Misfire, Overlap, RETENTION_MAX, RETENTION_MIN,
-    Schedule, TIMEOUT_MAX, TIMEOUT_MIN, TITLE_MAX_CHARS, defaults, timing,
+    Schedule, TIMEOUT_MAX, TIMEOUT_MIN, TITLE_MAX_CHARS, Terms, defaults, timing,
 };
 use crate::command::read_opaque;
 use crate::duration::Span;
@@ -177,11 +178,9 @@ impl Draft {
         else {
             return Err(self.faults.into_vec());
         };
-        Ok(JobDefinition {
+        let terms = Terms {
             task,
             queue: self.queue.unwrap_or_else(defaults::queue),
-            params: self.params.unwrap_or_else(Json::empty),
-            schedule,
             time_zone: self.time_zone.unwrap_or_else(defaults::time_zone),
             dialect: self.dialect.unwrap_or_default(),
             gap: self.gap,
@@ -197,8 +196,13 @@ impl Draft {
             max_attempts: self.max_attempts.unwrap_or_else(defaults::max_attempts),
             overlap: self.overlap.unwrap_or_default(),
             retention: self.retention.unwrap_or_else(defaults::retention),
-            title: self.title,
             labels: self.labels,
+        };
+        Ok(JobDefinition {
+            params: self.params.unwrap_or_else(Json::empty),
+            schedule: Arc::new(schedule),
+            title: self.title.map(Arc::new),
+            terms: Arc::new(terms),
         })
     }
 }

@@ -7,9 +7,14 @@ mod draft;
 mod read;
 mod schedule;
 mod timing;
+mod written;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 pub use self::draft::Draft;
@@ -19,6 +24,7 @@ pub use self::schedule::{
     Expressions, ExpressionsError, Fold, Gap, LocalTime, Misfire, MisfirePolicy, Schedule, Shift,
     WINDOWS_MAX, When, WhenError,
 };
+use self::written::Written;
 use crate::duration::Span;
 use crate::json::Json;
 use crate::name::Name;
@@ -58,82 +64,90 @@ pub const LABELS_MAX: usize = 32;
 pub const LABEL_MAX_BYTES: (usize, usize) = (64, 256);
 
 /// A job: what runs, when, and by which policies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+///
+/// It reads and changes like one record; cloning it is cheap. What most jobs have alike is in [`Terms`], which it gives
+/// as its own, so that a ticker can keep it once for all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct JobDefinition {
-    /// The task that executors know by this name.
-    pub task: Name,
-    /// The pool of executors. Default `default`.
-    #[serde(default = "defaults::queue")]
-    pub queue: Name,
-    /// Handed to the task bit for bit; any JSON, at most 128 KiB. Default `{}`.
-    #[serde(default = "Json::empty")]
+    /// Handed to the task bit for bit.
     pub params: Json,
     /// When it is due.
-    pub schedule: Schedule,
-    /// IANA name of the zone that expressions, local times, windows and calendar days are read in. Default `UTC`.
-    #[serde(default = "defaults::time_zone")]
+    pub schedule: Arc<Schedule>,
+    /// Free text for people.
+    pub title: Option<Arc<String>>,
+    /// Everything else.
+    pub terms: Arc<Terms>,
+}
+
+/// What a definition says beside its params, its schedule and its title.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The task that executors know by this name.
+    pub task: Name,
+    /// The pool of executors.
+    pub queue: Name,
+    /// IANA name of the zone that wall times are read in.
     pub time_zone: String,
-    /// Whose rules the expressions follow. Default `crontab`.
-    #[serde(default, skip_serializing_if = "Dialect::is_crontab")]
+    /// Whose rules the expressions follow.
     pub dialect: Dialect,
-    /// What becomes of a wall time that a clock change leaves out. Default, as Debian cron: fixed times are due at the
-    /// gap's end, those that begin with a star follow elapsed time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What becomes of a wall time that a clock change leaves out.
     pub gap: Option<Gap>,
-    /// What becomes of a wall time that a clock change shows twice. Default, as Debian cron: fixed times are due the
-    /// first time, those that begin with a star both times.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What becomes of a wall time that a clock change shows twice.
     pub fold: Option<Fold>,
-    /// On which days of named calendars it may be due. Default: on any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// On which days of named calendars it may be due.
     pub calendars: Option<CalendarUse>,
-    /// No slot before this instant. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// No slot before this instant.
     pub start: Option<Timestamp>,
-    /// No slot at or after this instant. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// No slot at or after this instant.
     pub end: Option<Timestamp>,
-    /// Slots count only within one of these stretches of the day, at most 24. Default: the whole day.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("maxItems" = 24))]
+    /// Slots count only within one of these stretches of the day.
     pub windows: Vec<DailyWindow>,
-    /// Every slot of the job is due later by one delay below this, the same for all its slots and stable by its name:
-    /// 0s–24h. Default `0s`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    /// Every slot is due later by one delay below this.
     pub jitter: Span,
     /// What becomes of missed slots.
-    #[serde(default, skip_serializing_if = "Misfire::is_default")]
     pub misfire: Misfire,
-    /// How long one attempt may take, 100ms–30d. Default `1h`.
-    #[serde(default = "defaults::timeout")]
+    /// How long one attempt may take.
     pub timeout: Span,
-    /// How long after its fire a run may start for the first time, 100ms–30d. Default `24h`.
-    #[serde(default = "defaults::start_within")]
+    /// How long after its fire a run may start for the first time.
     pub start_within: Span,
-    /// Starts of a run, retries and crashes together, 1–100. Default 3.
-    #[serde(default = "defaults::max_attempts")]
-    #[schemars(range(min = 1, max = 100))]
+    /// Starts of a run, retries and crashes together.
     pub max_attempts: u32,
-    /// What a slot does while an earlier run is live. Default `skip`.
-    #[serde(default)]
+    /// What a slot does while an earlier run is live.
     pub overlap: Overlap,
-    /// How long results are kept after a run's hard end, 1m–400d. Default `7d`.
-    #[serde(default = "defaults::retention")]
+    /// How long results are kept after a run's hard end.
     pub retention: Span,
-    /// Free text for people, at most 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 200))]
-    pub title: Option<String>,
-    /// At most 32 texts of at most 256 bytes under keys of at most 64.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
+    /// Texts under keys, for people and their tools.
     pub labels: BTreeMap<String, String>,
 }
 
+impl Deref for JobDefinition {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
+}
+
+impl DerefMut for JobDefinition {
+    /// The terms of this definition alone: others that shared them keep theirs.
+    fn deref_mut(&mut self) -> &mut Terms {
+        Arc::make_mut(&mut self.terms)
+    }
+}
+
+impl JsonSchema for JobDefinition {
+    fn schema_name() -> Cow<'static, str> {
+        Written::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
+}
+
 /// What a slot does while an earlier run of the job is live.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Hash, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// The slot is skipped.
@@ -141,10 +155,6 @@ pub enum Overlap {
     Skip,
     /// The slot fires beside the live run.
     Allow,
-}
-
-fn is_zero(span: &Span) -> bool {
-    span.as_millis() == 0
 }
 
 /// The defaults of `design.md` §5.

@@ -22,7 +22,7 @@ pub const WINDOWS_MAX: usize = 24;
 pub const CALENDARS_MAX: usize = 8;
 
 /// When a job is due.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
     /// A cron expression, or up to eight of them (due when any of them is), read in the job's time zone.
@@ -36,7 +36,7 @@ pub enum Schedule {
 }
 
 /// One to eight cron expressions; a text on the wire when there is one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expressions(Vec<String>);
 
 /// A number of expressions that a job may not have.
@@ -117,7 +117,7 @@ impl schemars::JsonSchema for Expressions {
 }
 
 /// The one instant of `at`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum When {
     /// An instant with an offset.
     Instant(Timestamp),
@@ -126,7 +126,7 @@ pub enum When {
 }
 
 /// A wall time without a zone, to the millisecond: `2027-01-31T03:00:00`, `2027-01-31T03:00`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalTime(NaiveDateTime);
 
 /// A text that is neither an instant nor a local time.
@@ -216,7 +216,7 @@ impl schemars::JsonSchema for When {
 
 /// Whose rules the expressions of a job follow.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -236,7 +236,7 @@ impl Dialect {
 }
 
 /// What becomes of a wall time that a clock change leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
     /// It is due at the end of the gap.
@@ -248,7 +248,7 @@ pub enum Gap {
 }
 
 /// What becomes of a wall time that a clock change shows twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
     /// It is due the first time.
@@ -260,7 +260,7 @@ pub enum Fold {
 }
 
 /// Where a slot on a day that the calendars leave out goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shift {
     /// To the same wall time of the next day that they have.
@@ -270,7 +270,9 @@ pub enum Shift {
 }
 
 /// Which days of named calendars a job's slots may lie on; the date is the one in the job's time zone.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct CalendarUse {
     /// Only on days that each of these calendars (`<namespace>/<name>`) has, at most 8.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -294,7 +296,7 @@ impl CalendarUse {
 
 /// A stretch of every day: `09:00-17:30`; one that ends before it begins goes over midnight: `22:00-02:00`.
 /// The end does not belong to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DailyWindow {
     from: u32,
     to: u32,
@@ -392,7 +394,7 @@ impl schemars::JsonSchema for DailyWindow {
 }
 
 /// What becomes of slots that were missed: by downtime, a pause, a stalled or suspended process, a clock jump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Misfire {
     /// What fires of the slots that are older than `threshold`. Default `fire_once`.
     #[serde(default)]
@@ -443,7 +445,7 @@ impl Default for Misfire {
 
 /// Which missed slots fire.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MisfirePolicy {

@@ -2,9 +2,11 @@
 //!
 //! Invariant: a job's state and a fire are self-contained: whoever reads one message needs no other.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::Event;
+use super::{Event, Override, Overrides};
 use crate::calendar::{CalendarDefinition, CalendarId};
 use crate::command::Verb;
 use crate::definition::JobDefinition;
@@ -90,39 +92,16 @@ pub struct JobState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Timestamp>,
     /// Slots to come that are to be skipped or shifted, or were shifted and are decided ahead; at most 100.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub overrides: Vec<Override>,
+    #[serde(default, skip_serializing_if = "Overrides::is_none")]
+    #[schemars(with = "Vec<Override>")]
+    pub overrides: Overrides,
     /// The version of the zone data that the leader reads zones by, such as `2026f`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tzdb: Option<String>,
+    pub tzdb: Option<Arc<String>>,
     /// Sequence of the command that made the change.
     pub command: u64,
     /// Broker timestamp of that command.
     pub at: Timestamp,
-}
-
-/// What is asked for one slot to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Override {
-    /// The slot.
-    pub slot: Timestamp,
-    /// When it is due instead; absent when it is to be skipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Timestamp>,
-    /// Sequence of the command that asked for it.
-    pub command: u64,
-    /// It was shifted to an earlier instant and decided there, when the slots up to this one were: it is no slot to
-    /// come any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done: Option<Timestamp>,
-}
-
-impl Override {
-    /// Whether its slot was decided ahead.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
-        self.done.is_some()
-    }
 }
 
 /// Why a run exists.

@@ -4,12 +4,14 @@
 //! this binary does not know decodes to [`Decoded::Unknown`], never to an error.
 
 mod log;
+mod overrides;
 mod run;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::log::*;
+pub use self::overrides::*;
 pub use self::run::*;
 use crate::json::Fields;
 

@@ -118,7 +118,7 @@ fn next_slot(
     anchor: Timestamp,
     after: i64,
 ) -> Result<Option<i64>, String> {
-    match &definition.schedule {
+    match &*definition.schedule {
         Schedule::At(When::Instant(at)) => Ok(Some(at.as_millis()).filter(|at| *at > after)),
         Schedule::At(When::Local(_)) | Schedule::FixedDelay(_) => {
             Err(format!("the checker does not know {:?}", definition.schedule))

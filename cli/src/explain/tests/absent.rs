@@ -33,7 +33,7 @@ fn a_slot_to_come_says_what_could_prevent_it() {
         (None, Outcome::WillNotRun, "skipped by command 40"),
         (Some(at("2027-01-05T09:00:00Z")), Outcome::WillRun, "shifted to 2027-01-05T09"),
     ] {
-        let overrides = vec![Override { slot: at(SLOT), to, command: 40, done: None }];
+        let overrides = vec![Override { slot: at(SLOT), to, command: 40, done: None }].into();
         let newest = JobState { overrides, ..case.newest.clone() };
         Case { newest, now: case.now, ..Case::default() }.check(|_| {}, outcome, &[says]);
     }

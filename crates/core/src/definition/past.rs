@@ -21,7 +21,7 @@ pub fn past(
     before: Option<&JobDefinition>,
     now: Timestamp,
 ) -> Option<Fault> {
-    let once = |it: &JobDefinition| match &it.schedule {
+    let once = |it: &JobDefinition| match &*it.schedule {
         Schedule::At(when) => {
             let plan = Plan::compile(it, job, now, &Calendars::default()).ok()?;
             Some((plan.prev(Timestamp::MAX)?, when.to_string()))

@@ -51,7 +51,7 @@ pub fn coded_warnings(definition: &JobDefinition, job: &JobId, now: Timestamp) -
     warnings.extend(never(definition, &plan, now).map(coded("never-due")));
     warnings.extend(jitter(definition, &plan, now).map(coded("jitter-over-period")));
     warnings.extend(without_effect(definition).into_iter().map(coded("no-effect")));
-    if let Schedule::Cron(expressions) = &definition.schedule {
+    if let Schedule::Cron(expressions) = &*definition.schedule {
         warnings.extend(about_expressions(definition, expressions, Seed::of(job), now));
     }
     warnings.truncate(WARNINGS_MAX);
@@ -88,7 +88,7 @@ fn without_effect(definition: &JobDefinition) -> Vec<Fault> {
     let mut push = |path: &str, value: String, expected: &str| {
         warnings.push(Fault::new(path, &value, "has no effect", expected));
     };
-    let reads_wall = match &definition.schedule {
+    let reads_wall = match &*definition.schedule {
         Schedule::Cron(_) | Schedule::At(When::Local(_)) => true,
         Schedule::Every(_) | Schedule::FixedDelay(_) | Schedule::At(When::Instant(_)) => false,
     };

@@ -90,7 +90,7 @@ impl Draws {
 
 impl Expression {
     pub(super) fn of(definition: &JobDefinition) -> Option<Self> {
-        match &definition.schedule {
+        match &*definition.schedule {
             Schedule::Cron(all) => match all.as_slice() {
                 [one] => Some(Self { text: one.clone(), dialect: definition.dialect }),
                 _ => None,

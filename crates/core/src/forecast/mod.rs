@@ -13,7 +13,7 @@ mod advice;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use cronstream_schemas::definition::{JobDefinition, Schedule};
+use cronstream_schemas::definition::{JobDefinition, Schedule, Terms};
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
@@ -265,10 +265,10 @@ fn each(
 
 /// What tells jobs with other slots apart.
 fn key(job: &JobId, definition: &JobDefinition, plan: &Plan) -> String {
-    let JobDefinition { schedule, time_zone, dialect, gap, fold, .. } = definition;
-    let JobDefinition { calendars, start, end, windows, .. } = definition;
+    let JobDefinition { schedule, terms, .. } = definition;
+    let Terms { time_zone, dialect, gap, fold, calendars, start, end, windows, .. } = &**terms;
     // Slots that depend on the job itself: on its name, or on when it was defined.
-    let own = match schedule {
+    let own = match &**schedule {
         Schedule::Cron(all) => all.as_slice().iter().any(|one| advice::has_hash(one)),
         Schedule::Every(_) => start.is_none(),
         Schedule::FixedDelay(_) => true,

@@ -37,7 +37,7 @@ pub(super) fn compile(
     anchor: Timestamp,
     calendars: &Calendars,
 ) -> Result<Plan, Vec<Fault>> {
-    let crons = match &definition.schedule {
+    let crons = match &*definition.schedule {
         Schedule::Cron(expressions) => crons(expressions, definition, job),
         Schedule::Every(_) | Schedule::FixedDelay(_) | Schedule::At(_) => Ok(Vec::new()),
     };
@@ -49,9 +49,9 @@ pub(super) fn compile(
     let (days, missing) = days(definition, calendars);
     let rules = Rules { gap: definition.gap, fold: definition.fold };
     let frame = Frame { zone, rules, days, windows: Windows::of(&definition.windows) };
-    let kind = kind(definition, &crons, anchor, frame)?;
-    let limits =
-        Limits { start: definition.start.unwrap_or(Timestamp::MIN), end: definition.end, missing };
+    let (kind, open) = kind(definition, &crons, anchor, frame)?;
+    let start = definition.start.unwrap_or(Timestamp::MIN);
+    let limits = Limits { start, end: definition.end, missing, open };
     Ok(Plan {
         kind,
         jitter_ms: jitter(job, definition.jitter),
@@ -71,23 +71,23 @@ fn days(
     }
 }
 
+/// What makes the slots, and when those of an interval count.
 fn kind(
     definition: &JobDefinition,
     crons: &[Cron],
     anchor: Timestamp,
     frame: Frame,
-) -> Result<Kind, Vec<Fault>> {
-    let step = |first: Timestamp, step: Span, frame: Frame| {
-        Interval::new(first, step.as_millis(), frame.into_open().map(Arc::new))
-    };
-    Ok(match &definition.schedule {
-        Schedule::Cron(_) => cron(crons, shift(definition), frame),
+) -> Result<(Kind, Option<Open>), Vec<Fault>> {
+    let step = |first: Timestamp, step: Span| Interval::new(first, step.as_millis());
+    Ok(match &*definition.schedule {
+        Schedule::Cron(_) => (cron(crons, shift(definition), frame), None),
         Schedule::Every(interval) => {
             let first = definition.start.unwrap_or_else(|| anchor.plus(interval.to_duration()));
-            Kind::Every(step(first, *interval, frame))
+            (Kind::Every(step(first, *interval)), frame.into_open())
         }
         Schedule::FixedDelay(delay) => {
-            Kind::FixedDelay(step(anchor.plus(delay.to_duration()), *delay, frame))
+            let first = anchor.plus(delay.to_duration());
+            (Kind::FixedDelay(step(first, *delay)), frame.into_open())
         }
         Schedule::At(when) => {
             let at = match when {
@@ -99,7 +99,7 @@ fn kind(
                 })?,
             };
             let is_open = frame.into_open().is_none_or(|open| open.contains(at));
-            Kind::At(is_open.then_some(at))
+            (Kind::At(is_open.then_some(at)), None)
         }
     })
 }
@@ -111,7 +111,7 @@ fn shift(definition: &JobDefinition) -> Option<Shift> {
 fn cron(crons: &[Cron], shift: Option<Shift>, frame: Frame) -> Kind {
     let Frame { zone, rules, days, windows } = frame;
     if let ([cron], None, None) = (crons, &days, &windows) {
-        return Kind::Cron(*cron, zone, rules);
+        return Kind::Cron(Arc::new(*cron), zone, rules);
     }
     let part = |cron: &Cron| Part { cron: *cron, days: days.clone(), shift };
     let parts = crons.iter().map(part).collect();

@@ -25,7 +25,7 @@ const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
 /// assert_eq!(nightly.next(berlin, 1_774_710_000_000), Some(1_774_746_000_000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 // Packed, or the alignment of the first two would make it 64 without zone and rules.
 #[repr(Rust, packed(4))]
 pub struct Cron {
@@ -40,7 +40,7 @@ pub struct Cron {
 }
 
 /// The days of a month that match: what the two day fields name, and how they combine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Days {
     /// `15`; bit 0 is the first of the month.
     pub(super) dates: u32,
@@ -61,7 +61,7 @@ pub(super) struct Days {
 }
 
 /// How day-of-month and day-of-week combine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum DayRule {
     /// One of the two fields begins with a star: a day must match both.
     Both,
@@ -70,7 +70,7 @@ pub(super) enum DayRule {
 }
 
 /// What the clock change of a zone does to the slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pace {
     /// Minute and hour are fixed times: once for each civil time, whatever the clock does.
     Fixed,

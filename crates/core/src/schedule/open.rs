@@ -17,7 +17,7 @@ use super::{
 const DAY: u32 = 86_400;
 
 /// Stretches of the day: sorted, apart from each other, none over midnight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Windows(Box<[(u32, u32)]>);
 
 impl Windows {

@@ -29,7 +29,7 @@ use super::{
 };
 
 /// What a job chose for clock changes; `None` is the default of its kind of expression.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// What becomes of a wall time that a clock change leaves out.
     pub gap: Option<Gap>,

@@ -13,7 +13,11 @@
 //!
 //! Invariant: a slot is one of any expression, once, and within the windows by the wall at its instant.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use cronstream_schemas::definition::Shift;
 
@@ -67,6 +71,14 @@ pub struct Union {
     pub rules: Rules,
     /// When a slot counts.
     pub open: Open,
+}
+
+impl Hash for Union {
+    /// Without the days: they are long, and two unions seldom differ in them alone.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts.iter().for_each(|part| (part.cron, part.shift).hash(state));
+        (self.rules, self.open.zone, &self.open.windows).hash(state);
+    }
 }
 
 impl Union {

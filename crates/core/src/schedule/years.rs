@@ -12,11 +12,11 @@ pub(super) const YEAR_MAX: u32 = 2199;
 const RUNS: usize = 4;
 
 /// The years in which an expression matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Years([YearRun; RUNS]);
 
 /// Years `first`, `first + step`, … `last`, counted from [`YEAR_MIN`]; unused if `step` is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct YearRun {
     first: u8,
     last: u8,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cronstream_schemas::calendar::PARTS_MAX;
 use cronstream_schemas::definition::Draft;
-use cronstream_schemas::event::{JobState, LogEvent};
+use cronstream_schemas::event::{JobState, LogEvent, Overrides};
 use cronstream_schemas::id::{Incarnation, Revision};
 use cronstream_schemas::verdict::Outcome;
 
@@ -54,7 +54,7 @@ fn add_jobs(world: &mut World, count: usize, definition: impl Fn(usize) -> Strin
             anchor: at,
             effective_after: at,
             paused: None,
-            overrides: Vec::new(),
+            overrides: Overrides::default(),
             tzdb: None,
             command: 1,
             at,

@@ -263,7 +263,7 @@ fn event(names: &mut Vec<RunId>, event: &LogEvent) -> Option<String> {
 }
 
 fn defined(state: &JobState) -> String {
-    let every = state.definition.as_ref().is_some_and(|definition| match definition.schedule {
+    let every = state.definition.as_ref().is_some_and(|definition| match *definition.schedule {
         Schedule::Every(_) => true,
         Schedule::Cron(_) | Schedule::FixedDelay(_) | Schedule::At(_) => false,
     });

@@ -35,11 +35,11 @@ fn a_zone_before_the_expression_becomes_the_jobs() {
     let definition =
         define(r#""schedule":{"cron":"TZ=Europe/Berlin 30 2 * * *"}"#, &Calendars::default());
     assert_eq!(definition.time_zone, "Europe/Berlin");
-    assert_eq!(definition.schedule, Schedule::Cron("30 2 * * *".into()));
+    assert_eq!(*definition.schedule, Schedule::Cron("30 2 * * *".into()));
     let both = r#""schedule":{"cron":["CRON_TZ=Asia/Calcutta  0 1 * * *","0 2 * * *"]},"time_zone":"Asia/Kolkata""#;
     let definition = define(both, &Calendars::default());
     assert_eq!(definition.time_zone, "Asia/Kolkata");
-    let Schedule::Cron(all) = &definition.schedule else { panic!("{definition:?}") };
+    let Schedule::Cron(all) = &*definition.schedule else { panic!("{definition:?}") };
     assert_eq!(all.as_slice(), ["0 1 * * *", "0 2 * * *"]);
 }
 
@@ -72,7 +72,7 @@ fn a_schedule_whose_one_slot_is_the_first_instant_is_no_schedule_without_slots()
 #[test]
 fn an_interval_among_the_macros_becomes_a_schedule_of_its_own() {
     let definition = define(r#""schedule":{"cron":"@every 90m"}"#, &Calendars::default());
-    assert_eq!(definition.schedule, Schedule::Every("90m".parse().unwrap()));
+    assert_eq!(*definition.schedule, Schedule::Every("90m".parse().unwrap()));
     let definition =
         define(r#""schedule":{"cron":"TZ=Asia/Tokyo @every 1h"}"#, &Calendars::default());
     assert_eq!(definition.time_zone, "Asia/Tokyo");

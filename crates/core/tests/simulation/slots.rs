@@ -13,7 +13,7 @@ use cronstream_schemas::time::Timestamp;
 /// Whether `at` is a slot of the state's definition.
 pub(crate) fn is_slot(state: &JobState, at: Timestamp) -> bool {
     let Some(definition) = &state.definition else { return false };
-    match &definition.schedule {
+    match &*definition.schedule {
         Schedule::At(slot) => *slot == When::Instant(at),
         Schedule::Every(interval) => {
             let (since, step) = (at.since(state.anchor).as_millis(), interval.as_millis());
@@ -35,7 +35,7 @@ fn seconds(expressions: &Expressions) -> i64 {
 /// Every slot from `first` through `last`.
 pub(crate) fn between(state: &JobState, first: Timestamp, last: Timestamp) -> Vec<Timestamp> {
     let Some(definition) = &state.definition else { return Vec::new() };
-    let (begin, step) = match &definition.schedule {
+    let (begin, step) = match &*definition.schedule {
         Schedule::FixedDelay(delay) => {
             (first.as_millis(), i64::try_from(delay.as_millis()).expect("a short delay"))
         }
@@ -61,7 +61,7 @@ pub(crate) fn between(state: &JobState, first: Timestamp, last: Timestamp) -> Ve
 
 /// The delay of a state whose slots count from the end of the run before.
 pub(crate) fn fixed_delay(state: &JobState) -> Option<Duration> {
-    match &state.definition.as_ref()?.schedule {
+    match &*state.definition.as_ref()?.schedule {
         Schedule::FixedDelay(delay) => Some(delay.to_duration()),
         Schedule::Cron(_) | Schedule::Every(_) | Schedule::At(_) => None,
     }
