@@ -325,18 +325,40 @@ fn a_clone_keeps_the_days_of_the_states_that_it_has() {
 }
 
 #[test]
-fn uses_that_no_plan_has_any_more_are_dropped() {
-    let names: Vec<String> = (0..100).map(|n| format!("a/c{n}")).collect();
+fn uses_that_no_plan_has_any_more_are_dropped_when_as_many_have_been_added_as_were_left() {
     let body = r#"{"include":[{"weekly":["SAT"]}]}"#;
+    let names: Vec<String> = (0..200).map(|n| format!("a/c{n}")).collect();
     let calendars = calendars(&names.iter().map(|name| (&**name, body)).collect::<Vec<_>>());
-    let mut held = Vec::new();
-    for (n, name) in (0..).zip(&names) {
-        for other in &names {
-            let used = CalendarUse { only: vec![id(name)], except: vec![id(other)], shift: None };
-            let days = calendars.working(&used).unwrap();
-            held.extend(Some(days).filter(|_| n == 0));
-        }
+    let mut others = names.iter();
+    let mut used = || {
+        let except = vec![id(others.next().unwrap())];
+        calendars.working(&CalendarUse { only: Vec::new(), except, shift: None }).unwrap()
+    };
+    let known = || calendars.compiled().uses.len();
+    for n in 1..=USES_MIN {
+        used();
+        assert_eq!(known(), n);
     }
-    let uses = calendars.compiled().uses.len();
-    assert!(uses >= held.len() && uses <= 2 * held.len(), "{uses}");
+    used();
+    assert_eq!(known(), 1);
+    let held: Vec<_> = (0..40).map(|_| used()).collect();
+    (held.len() + 1..USES_MIN).for_each(|_| drop(used()));
+    assert_eq!(known(), USES_MIN);
+    for n in held.len() + 1..=2 * held.len() {
+        used();
+        assert_eq!(known(), n);
+    }
+    used();
+    assert_eq!(known(), held.len() + 1);
+}
+
+#[test]
+fn what_no_calendar_names_any_more_has_no_place() {
+    let built = r#"{"include":[{"calendar":"a/x"}],"exclude":[{"calendar":"a/y"}]}"#;
+    let mut known = calendars(&[("a/it", built)]);
+    assert_eq!(known.users.len(), 2);
+    known.apply(&state("a/it", 2, Some(r#"{"include":[{"calendar":"a/y"}]}"#)));
+    assert!(known.users.keys().eq([&id("a/y")]));
+    known.apply(&state("a/it", 3, None));
+    assert!(known.users.is_empty());
 }

@@ -16,6 +16,10 @@ use super::{
 /// The seconds of a day.
 const DAY: u32 = 86_400;
 
+/// A change of the clock shows nothing again that was on the wall so many milliseconds before: where the wall has no
+/// open day to come, one within this time may still bring the last of them back.
+const AGAIN: i64 = DAY as i64 * 1_000;
+
 /// Stretches of the day: sorted, apart from each other, none over midnight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Windows(Box<[(u32, u32)]>);
@@ -102,16 +106,17 @@ impl Open {
         let mut at_ms = at_ms.max(0);
         while at_ms < END * 1_000 {
             let (day, second) = self.zone.civil(at_ms);
-            let (to_day, to_second) = self.next_civil(day, second)?;
-            let seconds = (to_day.number() - day.number()) * i64::from(DAY) + i64::from(to_second)
-                - i64::from(second);
-            if seconds == 0 {
+            let found = self.next_civil(day, second).map(|(to_day, to_second)| {
+                let days = (to_day.number() - day.number()) * i64::from(DAY);
+                days + i64::from(to_second) - i64::from(second)
+            });
+            if found == Some(0) {
                 return Some(at_ms);
             }
-            let found = (at_ms.div_euclid(1_000) + seconds) * 1_000;
-            match self.zone.transitions(at_ms + 1, found).next() {
+            let found = found.map(|seconds| (at_ms.div_euclid(1_000) + seconds) * 1_000);
+            match self.zone.transitions(at_ms + 1, found.unwrap_or(at_ms + AGAIN)).next() {
                 Some(change) => at_ms = change.at_ms,
-                None => return Some(found).filter(|found| *found < END * 1_000),
+                None => return found.filter(|found| *found < END * 1_000),
             }
         }
         None
@@ -123,16 +128,17 @@ impl Open {
         let mut at_ms = at_ms.min(END * 1_000 - 1);
         while at_ms >= 0 {
             let (day, second) = self.zone.civil(at_ms);
-            let (to_day, to_second) = self.prev_civil(day, second)?;
-            let seconds = (day.number() - to_day.number()) * i64::from(DAY) + i64::from(second)
-                - i64::from(to_second);
-            if seconds == 0 {
+            let found = self.prev_civil(day, second).map(|(to_day, to_second)| {
+                let days = (day.number() - to_day.number()) * i64::from(DAY);
+                days + i64::from(second) - i64::from(to_second)
+            });
+            if found == Some(0) {
                 return Some(at_ms);
             }
-            let found = (at_ms.div_euclid(1_000) - seconds) * 1_000 + 999;
-            match self.zone.transitions(found + 1, at_ms).last() {
+            let found = found.map(|seconds| (at_ms.div_euclid(1_000) - seconds) * 1_000 + 999);
+            match self.zone.transitions(found.unwrap_or(at_ms - AGAIN) + 1, at_ms).last() {
                 Some(change) => at_ms = change.at_ms - 1,
-                None => return Some(found).filter(|found| *found >= 0),
+                None => return found.filter(|found| *found >= 0),
             }
         }
         None
@@ -155,7 +161,7 @@ impl Open {
         let end = self.windows.as_ref().map_or(DAY, |windows| windows.end(second));
         let found = (at_ms.div_euclid(1_000) + i64::from(end - second)) * 1_000;
         let change = self.zone.transitions(at_ms + 1, found).next();
-        change.map_or(found, |change| change.at_ms)
+        change.map_or(found, |change| change.at_ms).min(END * 1_000)
     }
 
     fn next_civil(&self, day: Day, second: u32) -> Option<(Day, u32)> {
@@ -217,6 +223,7 @@ mod tests {
                 let is_in = windows.contains(minute * 60 + second);
                 assert_eq!(seconds >> second & 1 == 1, is_in, "{minute}:{second}");
             }
+            assert_eq!(seconds >> 60, 0, "{minute}");
         }
     }
 

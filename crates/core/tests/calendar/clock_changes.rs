@@ -312,3 +312,37 @@ fn slot_that_only_falls_into_a_gap_is_never() {
     assert_eq!(cron.next(zone, instant("2008-01-01T00:00:00Z")), None);
     assert_eq!(cron.count(zone, instant("2008-01-01T00:00:00Z"), i64::MAX), 0);
 }
+
+/// 02:59:59 of 2026-03-29 is the last second that Berlin's clock leaves out.
+#[test]
+fn the_last_second_of_a_gap_is_owed_at_its_end_or_not_at_all() {
+    let ends = ("2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z");
+    check(
+        "59 59 2 * * *",
+        "Europe/Berlin",
+        ends.0,
+        &["2026-03-29T01:00:00Z", "2026-03-30T00:59:59Z"],
+    );
+    check_count("59 59 2 * * *", "Europe/Berlin", ends.0, ends.1, 1);
+    check(
+        "* * 2 * * *",
+        "Europe/Berlin",
+        ends.0,
+        &["2026-03-30T00:00:00Z", "2026-03-30T00:00:01Z"],
+    );
+    check_count("* * 2 * * *", "Europe/Berlin", ends.0, ends.1, 0);
+}
+
+#[test]
+fn nothing_is_counted_from_later_to_earlier() {
+    for zone in ["UTC", "Europe/Berlin"] {
+        for (after, through) in [
+            ("2026-03-29T01:00:00Z", "2026-03-29T00:59:59Z"),
+            ("2026-10-25T01:30:00Z", "2026-10-25T00:30:00Z"),
+            ("2036-01-01T00:00:00Z", "1971-01-01T00:00:00Z"),
+        ] {
+            check_count("* * * * * *", zone, after, through, 0);
+            check_count("30 2 * * *", zone, after, through, 0);
+        }
+    }
+}

@@ -106,3 +106,34 @@ fn dates_that_a_month_lacks_are_told_by_the_shortest_month_they_may_fall_in() {
         check(expr, "not-every-month", expected);
     }
 }
+
+#[test]
+fn a_hash_step_of_half_the_cycle_has_its_gap_told() {
+    for (expr, message) in [
+        ("0 9 * * H/3", "uneven step: in `H/3` 0 follows 6 after 1, not 3"),
+        ("0 9 * * H/4", "uneven step: `H/4` is one value or two, by the name of the job"),
+    ] {
+        let found = lints(expr, Dialect::Crontab);
+        assert!(found.iter().any(|lint| lint.message == message), "`{expr}`: {found:?}");
+    }
+}
+
+#[test]
+fn the_leap_day_is_named_where_it_is_what_february_has_of_the_days() {
+    let told = |expr: &str| {
+        let lints = lints(expr, Dialect::Crontab);
+        let of_it = lints.into_iter().find(|lint| lint.code == "not-every-month");
+        of_it.map(|lint| lint.message)
+    };
+    for (expr, expected) in [
+        ("0 0 28 * *", None),
+        ("0 0 29 * *", Some("`29` is not in February but in leap years")),
+        ("0 0 29-31 * *", Some("`29-31` is not in February but in leap years")),
+        ("0 0 30 * *", Some("`30` is not in February")),
+        ("0 0 31 1,2,4 *", Some("`31` is not in February, April")),
+        ("0 0 31 3-5 *", Some("`31` is not in April")),
+        ("0 0 29 3-5 *", None),
+    ] {
+        assert_eq!(told(expr).as_deref(), expected, "{expr}");
+    }
+}

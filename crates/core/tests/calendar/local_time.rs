@@ -220,3 +220,16 @@ fn a_note_knows_its_change() {
         (instant("2026-03-08T07:00:00Z"), NoteKind::Gap, 6)
     );
 }
+
+/// Anchorage's clock got another name on 1983-11-30, and London's on 1971-10-31 what had been summer time all the year.
+#[test]
+fn a_transition_changes_the_offset() {
+    for name in ["America/Anchorage", "Europe/London", "Africa/Windhoek", "Asia/Pyongyang"] {
+        let zone = Zone::get(name).unwrap();
+        let all: Vec<_> = zone.transitions(i64::MIN, i64::MAX).collect();
+        assert!(!all.is_empty() && all.is_sorted_by(|one, next| one.at_ms < next.at_ms), "{name}");
+        for change in all {
+            assert_ne!(change.offset_before, change.offset_after, "{name}: {change:?}");
+        }
+    }
+}

@@ -211,3 +211,37 @@ fn compiled_schedule_has_64_bytes_and_no_heap() {
     }
     assert!(bytes::<(Cron, Zone, Rules)>() <= 64);
 }
+
+/// More of them than are kept compiled: each is compiled again, and is not another.
+#[test]
+fn an_expression_means_the_same_however_many_others_were_read_between() {
+    let midnight = crate::instant("2026-05-01T00:00:00Z");
+    for (hour, minute) in (0..24).flat_map(|hour| (0..60).map(move |minute| (hour, minute))) {
+        let cron = Cron::parse(&format!("{minute} {hour} * * *")).unwrap();
+        let expected = midnight + (hour * 60 + minute) * 60_000;
+        assert_eq!(cron.next(Zone::UTC, midnight - 1), Some(expected), "{hour}:{minute}");
+    }
+}
+
+/// 28 years have a leap day on each weekday.
+#[test]
+fn a_leap_day_on_any_weekday_comes_some_day() {
+    for (weekday, year) in
+        [("SUN", 2032), ("MON", 2044), ("TUE", 2028), ("WED", 2040), ("THU", 2052), ("FRI", 2036)]
+    {
+        let found = format!("{year}-02-29T00:00:00Z");
+        check(&format!("0 0 29 2 +{weekday}"), "UTC", "2026-01-01T00:00:00Z", &[&found]);
+    }
+    check("0 0 29 2 +SAT", "UTC", "2026-01-01T00:00:00Z", &["2048-02-29T00:00:00Z"]);
+}
+
+#[test]
+fn counted_days_at_the_ends_of_a_month_are_counted_once() {
+    let from = "2027-04-01T00:00:00Z";
+    // April ends on a Friday.
+    check("0 9 * * 5L", "UTC", from, &["2027-04-30T09:00:00Z", "2027-05-28T09:00:00Z"]);
+    // The second of January and of October is a Saturday, the first of May as well.
+    check("0 9 2W 1 *", "UTC", "2026-12-01T00:00:00Z", &["2027-01-01T09:00:00Z"]);
+    check("0 9 2W 10 *", "UTC", from, &["2027-10-01T09:00:00Z"]);
+    check("0 9 1W 5 *", "UTC", from, &["2027-05-03T09:00:00Z"]);
+}

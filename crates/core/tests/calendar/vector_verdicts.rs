@@ -65,6 +65,34 @@ fn a_wrapping_range_is_documented_if_all_slots_there_are_slots_under_one_of_the_
 }
 
 #[test]
+fn a_range_of_one_value_does_not_wrap() {
+    let line =
+        |expr| [expr, "UTC", "2026-01-01T00:00:00Z", "2026-01-01T05:00:00Z 2026-01-02T05:00:00Z"];
+    check(line("0 5-5,20 * * *"), None);
+    check(line("0 5-4 * * *"), Some(Verdict::Documented(Kind::WrappingRange)));
+}
+
+#[test]
+fn what_is_refused_there_is_documented_only_for_days_that_are_not_read_there() {
+    let extension = || Some(Verdict::Documented(Kind::Extension));
+    for (expr, expected) in [
+        ("0 9 15W * *", extension()),
+        ("0 9 1,15W * *", extension()),
+        ("0 9 L * *", extension()),
+        ("0 9 1,L * *", extension()),
+        ("0 9 * * 5L", extension()),
+        ("0 9 * * 1,5L", extension()),
+        ("0 9 ? * 1", extension()),
+        ("0 9 1 * ?", extension()),
+        ("0 9 * * 1", None),
+        ("0 9 1,15 * *", None),
+        ("@daily", None),
+    ] {
+        check([expr, "UTC", "2026-01-01T00:00:00Z", "ERR"], expected);
+    }
+}
+
+#[test]
 fn verdicts_are_written_in_words() {
     assert_eq!(Answer::Refused.to_string(), "refused");
     assert_eq!(Answer::Never(9).to_string(), "never within 9 years");

@@ -2,7 +2,7 @@
 
 use cronstream_schemas::time::Timestamp;
 
-use super::{at, coming, plan};
+use super::{at, calendars, coming, plan, plan_with};
 
 #[test]
 fn an_interval_within_windows_has_the_slot_at_their_start_and_not_the_one_at_their_end() {
@@ -48,6 +48,33 @@ fn an_interval_within_windows_is_counted_alike_over_hours_and_over_days() {
 }
 
 #[test]
+fn slots_a_millisecond_beside_a_window_are_passed_over() {
+    let hourly = |start: &str| {
+        let fields = r#""schedule":{"every":"1h"},"windows":["09:00-12:00"]"#;
+        plan(&format!(r#"{fields},"start":"{start}""#))
+    };
+    let early = hourly("2026-01-01T06:59:59.999Z");
+    let [first, last] = ["2026-01-01T09:59:59.999Z", "2026-01-01T11:59:59.999Z"].map(at);
+    assert_eq!(early.next(at("2026-01-01T08:00:00Z")), Some(first));
+    assert_eq!(early.prev(at("2026-01-01T15:00:00Z")), Some(last));
+    let whole = hourly("2026-01-01T07:00:00Z");
+    let [first, last] = ["2026-01-01T09:00:00Z", "2026-01-01T11:00:00Z"].map(at);
+    assert_eq!(whole.next(at("2026-01-01T08:00:00Z")), Some(first));
+    assert_eq!(whole.prev(at("2026-01-01T12:00:00.001Z")), Some(last));
+}
+
+#[test]
+fn the_last_instant_there_is_may_be_a_slot() {
+    let plan = plan(r#""schedule":{"every":"1h"},"start":"9999-12-31T22:59:59.999Z""#);
+    let before = Timestamp::MAX.minus(std::time::Duration::from_secs(3_600));
+    assert_eq!(
+        (plan.next(Timestamp::MIN), plan.next(before)),
+        (Some(before), Some(Timestamp::MAX))
+    );
+    assert_eq!((plan.next(Timestamp::MAX), plan.prev(Timestamp::MAX)), (None, Some(before)));
+}
+
+#[test]
 fn the_last_millisecond_of_a_window_is_open() {
     let plan = plan(
         r#""schedule":{"every":"20m"},"start":"2026-01-01T00:09:59.999Z","windows":["09:00-09:30"]"#,
@@ -58,6 +85,34 @@ fn the_last_millisecond_of_a_window_is_open() {
     assert_eq!(plan.prev(at("2026-01-01T12:00:00Z")), Some(last));
     assert_eq!(plan.prev(last), Some(first));
     assert_eq!(plan.count(at("2026-01-01T00:00:00Z"), at("2026-01-04T00:00:00Z")), 6);
+}
+
+/// Santiago's clock goes back from midnight of 2026-04-05: the last hour of the day before is shown twice.
+#[test]
+fn a_window_that_the_wall_shows_again_after_the_last_day_is_open_again() {
+    let calendars = calendars(&[("a/day", r#"{"include":[{"date":"2026-04-04"}]}"#)]);
+    let plan = plan_with(
+        r#""schedule":{"every":"15m"},"start":"2026-01-01T00:00:00Z","time_zone":"America/Santiago",
+           "calendars":{"only":["a/day"]},"windows":["23:15-23:30"]"#,
+        &calendars,
+    );
+    let [first, again] = ["2026-04-05T02:15:00Z", "2026-04-05T03:15:00Z"].map(at);
+    assert_eq!(coming(&plan, "2026-01-01T00:00:00Z", 9).len(), 2);
+    assert_eq!((plan.next(Timestamp::MIN), plan.next(first)), (Some(first), Some(again)));
+    assert_eq!((plan.prev(Timestamp::MAX), plan.prev(again)), (Some(again), Some(first)));
+    assert_eq!(plan.count(Timestamp::MIN, Timestamp::MAX), 2);
+}
+
+#[test]
+fn an_interval_within_windows_ends_with_the_calendar() {
+    let plan = plan(
+        r#""schedule":{"every":"15m"},"start":"2239-12-31T00:00:00Z","time_zone":"America/New_York",
+           "windows":["12:00-06:00"]"#,
+    );
+    let last = at("2239-12-31T23:45:00Z");
+    assert_eq!((plan.next(last), plan.prev(Timestamp::MAX)), (None, Some(last)));
+    // Open from 00:00 to 11:00 and from 17:00 to 24:00, in UTC.
+    assert_eq!(plan.count(Timestamp::MIN, Timestamp::MAX), (11 + 7) * 4);
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod compiled;
 mod definitions;
 mod interval_edges;
 mod laws;
+mod misfire_edges;
 mod misfires;
 mod slots;
 
