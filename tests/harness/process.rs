@@ -4,16 +4,18 @@
 //! the value.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+/// How long a process takes to stop, at most.
+const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 /// How much of a log is shown.
 const TAIL_MAX: usize = 4 * 1024;
 
@@ -60,12 +62,33 @@ impl Process {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Freezes it (SIGSTOP).
+    /// Freezes it (SIGSTOP), and returns when none of its threads runs any more: one that was at work when the signal
+    /// came may still send what it had.
     ///
     /// # Errors
     /// When it has ended.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let deadline = Instant::now() + STOPPED_WITHIN;
+        while !self.is_stopped()? {
+            ensure!(Instant::now() < deadline, "a thread does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Whether every thread is stopped, by what proc(5) says of each.
+    fn is_stopped(&self) -> Result<bool> {
+        let pid = self.child.id().context("the process has ended")?;
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // A thread may have ended meanwhile.
+            let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            if !matches!(state, Some('T' | 'Z' | 'X')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Lets it go on (SIGCONT).
