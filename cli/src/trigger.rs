@@ -30,7 +30,10 @@ pub(crate) async fn trigger(session: &Session, trigger: &args::Trigger) -> Resul
     if !trigger.wait {
         return Ok(session.out.object(&verdict, || format!("run {run} of {job}"))?);
     }
-    session.out.talk(&format!("run {run} of {job}, waiting for its end"));
+    session.out.talk(&format!(
+        "run {run} of {job}, waiting for its end for up to {}; if it does not start: cronstream doctor",
+        trigger.wait_timeout
+    ));
     let within: Duration = trigger.wait_timeout.to_duration();
     wait::until_ended(session, &bus, (job, run), within).await
 }

@@ -58,7 +58,7 @@ pub(super) fn read(text: &str, settings: &Settings) -> Outcome {
     let remarks = &mut reader.imported.remarks;
     if settings.time_zone.is_none() {
         remarks.add(
-            "cron reads times on the clock of its machine, which no file tells: UTC here; --time-zone names another",
+            "cron reads times on the clock of its machine, which no file tells: UTC here where no CRON_TZ names one; --time-zone names another",
         );
     }
     remarks.add("As with cron: runs may overlap (overlap: allow), missed slots are not made up for (misfire: skip),");

@@ -262,6 +262,12 @@ fn containers(item: &Value, entry: &mut Entry) {
     if let Some(image) = text(first, "/image") {
         params.insert("image".to_owned(), image.into());
     }
+    let values = command.iter().chain(&arguments).chain(env.values());
+    if let Some(value) = values.into_iter().find(|value| value.contains("$(")) {
+        entry.remarks.add(format!(
+            "Kubernetes puts variables in place of $(NAME), as in {value:?}; here nothing does, and a shell runs NAME: write ${{NAME}} in a shell"
+        ));
+    }
     let texts = [("command", &command), ("args", &arguments)];
     for (name, words) in texts.into_iter().filter(|(_, words)| !words.is_empty()) {
         params.insert(name.to_owned(), json!(words));

@@ -203,7 +203,7 @@ metadata: {name: plain}
 spec:
   schedule: "@hourly"
   concurrencyPolicy: Replace
-  jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}
+  jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: i, args: ["$(DATE)"]}]}}}}
 "#;
 
 #[test]
@@ -240,6 +240,7 @@ fn cron_jobs_of_kubernetes_become_jobs_and_remarks() {
         "successfulJobsHistoryLimit 3",
         "Service web",
         "resources",
+        "as in \"$(DATE)\"",
     ] {
         assert!(remarks.contains(said), "{said}: {remarks}");
     }
