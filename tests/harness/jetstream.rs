@@ -60,6 +60,8 @@ pub struct Entry {
 pub struct Follow {
     messages: Subscription,
     delivered: u64,
+    /// On which the server is told that what it sent has been read.
+    nats: Nats,
 }
 
 impl Nats {
@@ -131,10 +133,12 @@ impl Nats {
             "num_replicas": 1,
             "inactive_threshold": 30_000_000_000_u64,
             "idle_heartbeat": u64::try_from(HEARTBEAT.as_nanos())?,
+            // Without it, the server ends a connection that has 64 MiB to read.
+            "flow_control": true,
         });
         let question = json!({ "stream_name": stream, "action": "create", "config": config });
         self.ask(&format!("CONSUMER.CREATE.{stream}.{name}"), &question).await?;
-        Ok(Follow { messages, delivered: 0 })
+        Ok(Follow { messages, delivered: 0, nats: self.clone() })
     }
 }
 
@@ -156,8 +160,15 @@ impl Follow {
     /// # Errors
     /// As [`Follow::next`].
     pub async fn next_or_idle(&mut self) -> Result<Option<Entry>> {
-        let message = timeout(SILENCE_MAX, self.messages.next()).await;
-        let message = message.context("the consumer is silent")??;
+        let message = loop {
+            let message = timeout(SILENCE_MAX, self.messages.next()).await;
+            let message = message.context("the consumer is silent")??;
+            let stalled = message.header("Nats-Consumer-Stalled").map(str::to_owned);
+            match message.reply.clone().or(stalled).filter(|_| message.status == Some(100)) {
+                Some(subject) => self.nats.publish(&subject, &Headers::new(), b"").await?,
+                None => break message,
+            }
+        };
         match message.status {
             Some(100) => {
                 let sent = message.header("Nats-Last-Consumer").context("no heartbeat")?;

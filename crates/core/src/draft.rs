@@ -94,7 +94,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) begun: Begun,
     keys: HashMap<KeyHash, RunId>,
     /// All calendars, and those whose state changed in this batch; none while nothing did.
-    calendars: Option<(Calendars, HashSet<CalendarId>)>,
+    pub(crate) calendars: Option<(Calendars, HashSet<CalendarId>)>,
 }
 
 impl<'a> Draft<'a> {
@@ -133,16 +133,6 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
         self.jobs.get(id).or_else(|| self.base.job(id))
-    }
-
-    /// The calendars as this batch leaves them.
-    pub(crate) fn calendars(&self) -> &Calendars {
-        self.calendars.as_ref().map_or(&self.base.calendars, |(calendars, _)| calendars)
-    }
-
-    /// Whether a calendar was changed in this batch.
-    pub(crate) fn has_changed_calendar(&self, is_it: impl Fn(&CalendarId) -> bool) -> bool {
-        self.calendars.as_ref().is_some_and(|(_, changed)| changed.iter().any(is_it))
     }
 
     pub(crate) fn known_key(&self, state: &JobState, key: &str) -> Option<RunId> {

@@ -21,6 +21,7 @@ use cronstream_schemas::name::JobId;
 use cronstream_schemas::verdict::Outcome;
 
 use crate::apply::unexpected;
+use crate::calendar::Calendars;
 use crate::draft::{Draft, Progress};
 use crate::partition::PendingCommand;
 use crate::uses;
@@ -29,6 +30,16 @@ use crate::uses;
 const USERS_NAMED: usize = 3;
 
 impl Draft<'_> {
+    /// The calendars as this batch leaves them.
+    pub(crate) fn calendars(&self) -> &Calendars {
+        self.calendars.as_ref().map_or(&self.base.calendars, |(calendars, _)| calendars)
+    }
+
+    /// Whether a calendar was changed in this batch.
+    pub(crate) fn has_changed_calendar(&self, is_it: impl Fn(&CalendarId) -> bool) -> bool {
+        self.calendars.as_ref().is_some_and(|(_, changed)| changed.iter().any(is_it))
+    }
+
     /// Puts a version of a calendar in force.
     pub(crate) fn define_calendar(
         &mut self,
