@@ -104,9 +104,9 @@ pub(crate) struct Stretch {
     pub(crate) misfire: Misfire,
 }
 
-/// Slots in (`after`, `through`] whose override has an effect there, or had one before, each behind the stretch before it, and the
-/// stretch behind the last. Of missed slots that `fire_once` decides, the latest of all stretches fires, and of those
-/// that `fire_all` decides the latest of all as far as its limit goes.
+/// Slots in (`after`, `through`] whose override has an effect there, or had one before, each behind the stretch before
+/// it, and the stretch behind the last. Of missed slots that `fire_once` decides, the latest of all stretches fires,
+/// and of those that `fire_all` decides the latest of all as far as its limit goes.
 pub(crate) fn stretches(
     state: &JobState,
     plan: &Plan,
