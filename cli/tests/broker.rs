@@ -316,6 +316,12 @@ async fn a_run_that_fails_is_told_with_why_and_warned_of_in_the_executors_log() 
     let mut executor = world.command(&["executor", "--tasks", &tasks]);
     let mut executor = executor.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
     let (code, stdout, error) = world.all(&["trigger", "a/bad", "--wait", "--wait-timeout", "30s"]);
+    // The executor may tell it a moment later than the stream.
+    let start = Instant::now();
+    while !std::fs::read_to_string(&log).unwrap().contains("attempt failed") {
+        assert!(start.elapsed() < Duration::from_secs(20), "{code} {error}");
+        std::thread::yield_now();
+    }
     executor.kill().unwrap();
     executor.wait().unwrap();
     assert_eq!(code, 8, "{error}");

@@ -171,7 +171,7 @@ fn the_first_command_runs_every_example_stops_in_time_and_goes_on() {
     assert!(status.success() && took < STOP_MAX, "{status} after {took:?}");
     assert!(live(&processes).is_empty(), "left over: {:?}", live(&processes));
 
-    let mut dev = Dev::start(folder.path(), &["--json", "--for", "8s"]);
+    let mut dev = Dev::start(folder.path(), &["--json", "--for", "12s"]);
     let caught_up = dev.contains("continuing: ");
     assert!(caught_up.contains("continuing: 4 jobs, last slot 20"), "{caught_up}");
     assert!(caught_up.contains("skipped as missed"), "{caught_up}");

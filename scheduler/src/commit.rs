@@ -32,7 +32,7 @@ const KNOWN_ID: u64 = 10201;
 /// The messages of a batch.
 pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
     let at = batch.cursor.at;
-    let tick = format!("{}.{}", batch.cursor.epoch.0, batch.cursor.tick.0);
+    let tick = tick(&batch.cursor);
     let cursor = LogEvent::Cursor(batch.cursor.clone());
     let stamped = |event: &LogEvent, body| {
         let mut message = message(prefix, event, body, at);
@@ -100,12 +100,14 @@ pub(crate) struct Open {
     pub(crate) why: String,
     /// Whether it knew an id in the batch.
     pub(crate) known_id: bool,
+    /// The event went by itself, and may be stored or still come to be.
+    pub(crate) alone: bool,
 }
 
 impl Open {
     /// Nothing was said.
-    pub(crate) fn unknown() -> Self {
-        Self { why: "no answer".into(), known_id: false }
+    pub(crate) fn unknown(alone: bool) -> Self {
+        Self { why: "no answer".into(), known_id: false, alone }
     }
 }
 
@@ -113,21 +115,49 @@ impl Open {
 pub(crate) async fn send<B: Borrow<Batch>>(bus: &Bus, batches: &[B]) -> Result<u64, Open> {
     let bytes: usize = batches.iter().map(|batch| batch.borrow().size()).sum();
     let patience = ANSWER_WITHIN + Duration::from_secs(1) * u32::try_from(bytes >> 20).unwrap_or(8);
-    let mut known_id = false;
     let answer = tokio::time::timeout(patience, bus.commit_all(batches)).await;
-    let why = match answer.unwrap_or(Ok(CommitAnswer::Unknown)) {
-        Ok(CommitAnswer::Stored { last_seq }) => return Ok(last_seq),
-        Ok(CommitAnswer::Retry { code }) => format!("not available now ({code})"),
-        Ok(CommitAnswer::Denied { subject }) => format!("permission denied for {subject}"),
-        Ok(CommitAnswer::Unknown) => return Err(Open::unknown()),
-        Ok(CommitAnswer::Failed { code, description }) => format!("{description} ({code})"),
-        Ok(CommitAnswer::Refused { code, description }) => {
-            known_id = code == KNOWN_ID;
-            format!("{description} ({code})")
+    read(answer.unwrap_or(Ok(CommitAnswer::Unknown)), false)
+}
+
+/// Sends the event of a batch by itself, once; gives its sequence.
+pub(crate) async fn send_alone(bus: &Bus, batch: &Batch) -> Result<u64, Open> {
+    let answer = tokio::time::timeout(ANSWER_WITHIN, bus.commit_alone(batch)).await;
+    read(answer.unwrap_or(Ok(CommitAnswer::Unknown)), true)
+}
+
+/// What an answer says of a batch, or of its event that went by itself.
+fn read(answer: Result<CommitAnswer, cronstream_bus::Error>, alone: bool) -> Result<u64, Open> {
+    let open = |why, known_id, alone| Err(Open { why, known_id, alone });
+    match answer {
+        Ok(CommitAnswer::Stored { last_seq }) => Ok(last_seq),
+        Ok(CommitAnswer::Unknown) => Err(Open::unknown(alone)),
+        // A leader of three may say so of what it has proposed.
+        Ok(CommitAnswer::Retry { code }) => {
+            open(format!("not available now ({code})"), false, alone)
         }
-        Err(error) => error.to_string(),
-    };
-    Err(Open { why, known_id })
+        Ok(CommitAnswer::Failed { code, description }) => {
+            open(format!("{description} ({code})"), false, alone)
+        }
+        Ok(CommitAnswer::Denied { subject }) => {
+            open(format!("permission denied for {subject}"), false, false)
+        }
+        Ok(CommitAnswer::Refused { code, description }) => {
+            open(format!("{description} ({code})"), code == KNOWN_ID, false)
+        }
+        Err(error) => open(error.to_string(), false, false),
+    }
+}
+
+/// The cursor behind which it shows whether the event of `batch` was stored, which went by itself.
+pub(crate) fn closing(prefix: &Prefix, batch: &Batch, cursor: &Cursor) -> Batch {
+    let event = LogEvent::Cursor(cursor.clone());
+    let mut closing = message(prefix, &event, event.encode(), cursor.at);
+    closing.headers.push((header::TICK, tick(cursor)));
+    Batch { messages: Vec::new(), cursor: closing, cursor_expected_seq: batch.cursor_expected_seq }
+}
+
+fn tick(cursor: &Cursor) -> String {
+    format!("{}.{}", cursor.epoch.0, cursor.tick.0)
 }
 
 /// Finds out whether a batch is stored that was sent, and sends it again while it is not and may be. One that was not
@@ -142,7 +172,7 @@ pub(crate) async fn settle(
 ) -> Fate {
     let (mut backoff, began) = (BACKOFF.0, Instant::now());
     loop {
-        let Open { why, known_id } = open;
+        let Open { why, known_id, .. } = open;
         tracing::debug!(
             partition = mine.partition.0,
             why,
@@ -228,7 +258,7 @@ mod tests {
 
     async fn settled(bus: &Bus, batch: Batch, mine: &Cursor) -> Fate {
         let patience = Duration::from_millis(200);
-        settle(bus, (batch, mine), Open::unknown(), patience, |_| {}).await
+        settle(bus, (batch, mine), Open::unknown(false), patience, |_| {}).await
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::commit;
 use crate::history;
 use crate::input::{Answer, Fate, Operation, Survey, Which};
-use crate::press::Press;
+use crate::press::{Press, Sent};
 use crate::readers::Reader;
 use crate::tally::Tally;
 
@@ -123,7 +123,7 @@ impl Desk {
 
     pub(crate) fn commit(&self, instance: Instance, batch: &Batch) {
         let (bus, answers) = (self.bus.clone(), self.answers.clone());
-        let press = self.press.clone();
+        let (press, closing) = (self.press.clone(), batch.alone.clone());
         let (messages, mine) =
             (commit::messages(bus.names().prefix(), batch), batch.cursor.clone());
         let partition = mine.partition;
@@ -136,20 +136,29 @@ impl Desk {
                     .ok();
             };
             let messages = Arc::new(messages);
-            let fate = match press.send(&messages).await {
-                Ok(seq) => Fate::Stored { seq },
-                Err(open) => {
+            let fate = match (press.send(&messages, closing.is_some()).await, closing) {
+                (Ok(Sent::Whole(seq)), _) => Fate::Stored { seq },
+                (Ok(Sent::Alone(seq)), _) => Fate::StoredAlone { seq },
+                (Err(open), Some(mine)) if open.alone => {
+                    let closing = commit::closing(bus.names().prefix(), &messages, &mine);
+                    let batch = (closing, &mine);
+                    match commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await {
+                        Fate::Stored { seq } => Fate::Closed { seq },
+                        fate => fate,
+                    }
+                }
+                (Err(open), _) => {
                     let batch = (Arc::unwrap_or_clone(messages), &mine);
                     commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await
                 }
             };
             match fate {
-                Fate::Stored { .. } => {
+                Fate::Stored { .. } | Fate::StoredAlone { .. } => {
                     metrics.batch(partition, BatchEnd::Stored, began.elapsed());
                     tally.count(&metrics);
                 }
                 Fate::Fenced => metrics.batch(partition, BatchEnd::Refused, began.elapsed()),
-                Fate::Stuck { .. } | Fate::Abandoned { .. } => {}
+                Fate::Closed { .. } | Fate::Stuck { .. } | Fate::Abandoned { .. } => {}
             }
             Answer::Batch { partition, instance, fate }
         });

@@ -43,10 +43,16 @@ struct Closed {
 impl Fires {
     /// Takes a fire that was read in the log, with its broker timestamp.
     pub(crate) fn read(&mut self, fired: Fired, stored: i64) {
-        // A batch holds fewer: what is too much is none of a leader's.
-        if fired.is_traced() && self.open.len() < REMEMBERED_MAX {
-            // Its span does not tell them, and they may be long.
-            self.open.push((Fired { params: Json::empty(), ..fired }, stored));
+        if !fired.is_traced() {
+            return;
+        }
+        // Its span does not tell them, and they may be long.
+        let fired = Fired { params: Json::empty(), ..fired };
+        if let Some(node) = fired.node.clone() {
+            self.closed.push_back(Closed { fired, stored, node });
+        } else if self.open.len() < REMEMBERED_MAX {
+            // A batch holds fewer: what is too much is none of a leader's.
+            self.open.push((fired, stored));
         }
     }
 

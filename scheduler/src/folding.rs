@@ -27,6 +27,7 @@ impl Node {
         match event {
             FollowEvent::Messages(messages) => {
                 messages.iter().for_each(|message| self.fold_log(message));
+                self.tell_fires();
             }
             FollowEvent::CaughtUp { .. } => {
                 self.log_read = true;
@@ -126,16 +127,21 @@ impl Node {
         self.log.confirm();
     }
 
-    /// Tells of the fires that a batch has stored, or remembers them for the case that their leader cannot.
     fn trace(&mut self, number: Partition, event: LogEvent, stored: i64) {
         let seat = &mut self.seats[usize::from(number.0)];
         if let LogEvent::Fired(fired) = event {
             seat.fires.read(fired, stored);
         } else if let LogEvent::Cursor(cursor) = event {
             seat.fires.close(&cursor);
+        }
+    }
+
+    /// Tells of the fires that were read, or remembers them for the case that their leader cannot.
+    fn tell_fires(&mut self) {
+        for seat in &mut self.seats {
             match seat.stage {
                 Stage::Leading(_) => {
-                    seat.fires.tell(&self.spans, &self.settings.prefix, number);
+                    seat.fires.tell(&self.spans, &self.settings.prefix, seat.partition.number);
                 }
                 Stage::Standby
                 | Stage::Surveying { .. }

@@ -93,6 +93,11 @@ pub(crate) struct Survey {
 pub(crate) enum Fate {
     /// It is stored; its cursor has this sequence.
     Stored { seq: u64 },
+    /// Its one event is stored by itself, at this sequence; the cursor has not moved.
+    StoredAlone { seq: u64 },
+    /// Its one event went by itself and is stored before this sequence, at which a cursor stands now, or never will
+    /// be: the log tells.
+    Closed { seq: u64 },
     /// Another cursor stands there: this node leads no longer.
     Fenced,
     /// It could not be stored for too long, and what it says is of then: to be decided anew, by a new leader.

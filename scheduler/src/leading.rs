@@ -1,23 +1,20 @@
 //! Taking, keeping and leaving partitions, and the turns of those that are led.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use cronstream_bus::{LeaseAnswer, StoredMessage};
 use cronstream_core::clock::Verdict as ClockVerdict;
 use cronstream_core::lease;
 use cronstream_core::turn::{Batch, Now, RunAppend};
-use cronstream_schemas::event::Cursor;
 use cronstream_schemas::id::{Instance, Partition};
 use cronstream_schemas::time::Timestamp;
 
 use crate::Error;
 use crate::claims::Outcome;
-use crate::decisions;
-use crate::input::{Fate, Operation, Survey};
+use crate::input::{Operation, Survey};
 use crate::node::Node;
 use crate::route;
-use crate::seat::{DEAD_IN_FLIGHT_MAX, Leading, Reading, Seat, Stage, new_instance};
+use crate::seat::{DEAD_IN_FLIGHT_MAX, Reading, Seat, Stage, new_instance};
 use crate::takeover::{self, Verdict};
 
 /// How long after the lease TTL a node waits for its name.
@@ -236,14 +233,15 @@ impl Node {
                 Verdict::Go => {
                     let hear_through = survey.commands.last_seq;
                     let cursor = seat.partition.takeover(now, &self.options.node, instance);
-                    let batch = Box::new(Batch {
+                    let batch = Batch {
                         events: Vec::new(),
                         cursor,
                         cursor_expected: seat.partition.cursor_seq(),
                         replies: Vec::new(),
-                    });
+                        alone: None,
+                    };
                     self.desk.commit(instance, &batch);
-                    seat.stage = Stage::TakingOver { instance, batch, hear_through };
+                    seat.stage = Stage::TakingOver { instance, hear_through, stored: None };
                 }
                 Verdict::Stop(why) if *doubts >= DOUBTS_MAX => seat.stop(why),
                 Verdict::Again if *doubts >= AGAIN_MAX => {
@@ -256,72 +254,6 @@ impl Node {
                     }
                     self.desk.survey(number, instance, SURVEY_PAUSE);
                 }
-            }
-        }
-    }
-
-    pub(crate) fn settled(&mut self, number: Partition, instance: Instance, fate: Fate) {
-        let seat = &mut self.seats[usize::from(number.0)];
-        if seat.instance() != Some(instance) {
-            return;
-        }
-        let seq = match fate {
-            Fate::Stuck { why } => {
-                if seat.stuck.as_ref() != Some(&why) {
-                    tracing::warn!(partition = number.0, why, "batch not stored yet");
-                }
-                seat.stuck = Some(why);
-                return;
-            }
-            Fate::Abandoned { why } => {
-                tracing::warn!(partition = number.0, why, "batch given up: to be decided anew");
-                seat.step_down();
-                seat.stuck = Some(why);
-                return;
-            }
-            Fate::Fenced => {
-                tracing::warn!(partition = number.0, "fenced: another leader has moved the cursor");
-                seat.fenced += 1;
-                seat.step_down();
-                return;
-            }
-            Fate::Stored { seq } => seq,
-        };
-        self.echo.stored(seq);
-        seat.stuck = None;
-        match std::mem::replace(&mut seat.stage, Stage::Standby) {
-            Stage::TakingOver { batch, hear_through, .. } => {
-                seat.partition.commit(&batch, seq);
-                let ours = |cursor: &Cursor| cursor.holder == instance;
-                if !seat.partition.cursor().is_some_and(ours) {
-                    return; // The follower was faster, and tells of a newer leader: stand by.
-                }
-                seat.partition.lead();
-                let epoch = batch.cursor.epoch.0;
-                tracing::info!(partition = number.0, epoch, "leading");
-                seat.fires.tell(&self.spans, &self.settings.prefix, number);
-                let through = seat.partition.commands_through();
-                seat.partition.saw_commands(through);
-                seat.stage = Stage::Leading(Leading {
-                    instance,
-                    in_flight: None,
-                    hear_through,
-                    leaving: false,
-                    appends: 0,
-                    dead: HashSet::new(),
-                });
-                self.hear_commands_from(through);
-            }
-            Stage::Leading(mut leading) => {
-                if let Some(batch) = leading.in_flight.take() {
-                    seat.partition.commit(&batch, seq);
-                    decisions::log(&batch);
-                    self.desk.reply(batch.replies);
-                }
-                seat.stage = Stage::Leading(leading);
-            }
-            other @ (Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. }) => {
-                seat.stage = other;
             }
         }
     }
@@ -385,7 +317,8 @@ impl Node {
             if let Some(read) = turn.history {
                 self.desk.history(number, read);
             }
-            if let Some(batch) = turn.batch {
+            if let Some(mut batch) = turn.batch {
+                batch.alone = batch.alone.filter(|_| monotonic >= leading.whole_until);
                 self.desk.commit(leading.instance, &batch);
                 leading.in_flight = Some(Box::new(batch));
             }

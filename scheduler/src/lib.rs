@@ -29,6 +29,7 @@ mod readers;
 mod report;
 mod route;
 mod seat;
+mod settled;
 mod takeover;
 mod tally;
 

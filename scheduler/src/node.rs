@@ -23,7 +23,7 @@ use crate::input::{Answer, INPUTS_MAX, Input};
 use crate::press::Press;
 use crate::readers::Reader;
 use crate::report;
-use crate::seat::{Seat, Stage, new_instance};
+use crate::seat::{Seat, new_instance};
 use crate::{Error, Options, STOP_WITHIN};
 
 /// The longest sleep: clocks may jump meanwhile.
@@ -210,11 +210,7 @@ impl Node {
 
     /// Whether the log is read later; never while somebody waits for its head.
     fn reads_log_later(&self) -> bool {
-        let waits = |seat: &Seat| {
-            seat.reading.is_some()
-                || matches!(seat.stage, Stage::Surveying { .. } | Stage::TakingOver { .. })
-        };
-        self.echo.waits(self.clock.monotonic()) && !self.seats.iter().any(waits)
+        self.echo.waits(self.clock.monotonic()) && !self.seats.iter().any(Seat::waits_for_log)
     }
 
     fn take(&mut self, input: Input) {
@@ -281,6 +277,7 @@ impl Node {
         self.claim_partitions();
         self.advance();
         self.heed_read_log();
+        self.heed_closed();
         self.wake_at = self.take_turns();
         self.echo.busy(self.seats.iter().any(Seat::has_batch_out), monotonic);
         if monotonic.saturating_sub(self.reported) > REPORT_EVERY {

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
-//! eight partitions that commit each for itself wait for each other.
+//! eight partitions that commit each for itself wait for each other. A single message costs a fifth of that: where no
+//! more than [`ALONE_MAX`] fires wait that may go by themselves, they do.
 //!
 //! Invariant: each batch keeps its cursor and what that expects. A group is stored whole or not at all, and what is
 //! not plainly stored is settled alone, so that no batch's fate hangs on another's.
@@ -27,6 +28,17 @@ const GROUPS_OUT: usize = 2;
 /// So many messages are worth a group while another is out; fewer wait for its answer. Two small groups hinder each
 /// other in the broker more than the second gains.
 const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
+/// Fires by themselves that are out at once: more are a group's.
+const ALONE_MAX: usize = 4;
+
+/// How a batch was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Whole; its cursor has this sequence.
+    Whole(u64),
+    /// Its one event by itself, at this sequence.
+    Alone(u64),
+}
 
 /// A handle to the task that groups.
 #[derive(Debug, Clone)]
@@ -37,7 +49,16 @@ pub(crate) struct Press {
 #[derive(Debug)]
 struct Entry {
     batch: Arc<Batch>,
-    answer: oneshot::Sender<Result<u64, Open>>,
+    /// Whether its event may go by itself.
+    alone: bool,
+    answer: oneshot::Sender<Result<Sent, Open>>,
+}
+
+/// What is out.
+#[derive(Debug, Default)]
+struct Out {
+    groups: JoinSet<()>,
+    alone: JoinSet<()>,
 }
 
 impl Press {
@@ -48,22 +69,24 @@ impl Press {
         Self { queue }
     }
 
-    /// Sends a batch once, with others that are ready; gives its cursor's sequence, or what is open.
-    pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Result<u64, Open> {
+    /// Sends a batch once, with others that are ready, or its event by itself if it may; gives the sequence, or what
+    /// is open.
+    pub(crate) async fn send(&self, batch: &Arc<Batch>, alone: bool) -> Result<Sent, Open> {
         let (answer, answered) = oneshot::channel();
-        let entry = Entry { batch: Arc::clone(batch), answer };
+        let entry = Entry { batch: Arc::clone(batch), alone, answer };
         match self.queue.send(entry).await {
-            Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown())),
-            Err(_) => Err(Open::unknown()),
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown(alone))),
+            Err(_) => Err(Open::unknown(alone)),
         }
     }
 }
 
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
-    let (mut waiting, mut out) = (VecDeque::new(), JoinSet::new());
+    let (mut waiting, mut out) = (VecDeque::new(), Out::default());
     loop {
         tokio::select! {
-            Some(_) = out.join_next() => {}
+            Some(_) = out.groups.join_next() => {}
+            Some(_) = out.alone.join_next() => {}
             entry = entries.recv() => match entry {
                 Some(entry) => waiting.push_back(entry),
                 None => break,
@@ -74,12 +97,31 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         while let Ok(entry) = entries.try_recv() {
             waiting.push_back(entry);
         }
-        while leaves(out.len(), &waiting) {
+        if out.groups.is_empty() && go_alone(out.alone.len(), &waiting) {
+            for entry in waiting.drain(..) {
+                let bus = bus.clone();
+                out.alone.spawn(async move { store_alone(&bus, entry).await });
+            }
+        }
+        while leaves(out.groups.len(), &waiting) {
             let (bus, group) = (bus.clone(), take(&mut waiting));
-            out.spawn(async move { store(&bus, group).await });
+            out.groups.spawn(async move { store(&bus, group).await });
         }
     }
-    while out.join_next().await.is_some() {}
+    while out.groups.join_next().await.is_some() {}
+    while out.alone.join_next().await.is_some() {}
+}
+
+/// Whether all that waits goes by itself now.
+fn go_alone(out: usize, waiting: &VecDeque<Entry>) -> bool {
+    waiting.iter().all(|entry| entry.alone) && out + waiting.len() <= ALONE_MAX
+}
+
+/// Stores the event of a batch by itself.
+async fn store_alone(bus: &Bus, entry: Entry) {
+    let told = commit::send_alone(bus, &entry.batch).await.map(Sent::Alone);
+    // The node may have ended.
+    entry.answer.send(told).ok();
 }
 
 /// Whether another group leaves now.
@@ -121,7 +163,7 @@ async fn store(bus: &Bus, group: Vec<Entry>) {
     for (batch, answer) in batches.iter().zip(answers) {
         behind -= batch.messages.len() as u64 + 1;
         let told = match &stored {
-            Ok(last) => Ok(last.saturating_sub(behind)),
+            Ok(last) => Ok(Sent::Whole(last.saturating_sub(behind))),
             // The known id is in one of the batches; which one it is shows when each is sent alone.
             Err(open) => Err(Open { known_id: open.known_id && alone, ..open.clone() }),
         };
@@ -142,7 +184,22 @@ mod tests {
             cursor: OutMessage::new(format!("cron.cursor.{partition}"), "{}"),
             cursor_expected_seq: 0,
         };
-        Entry { batch: Arc::new(batch), answer: oneshot::channel().0 }
+        Entry { batch: Arc::new(batch), alone: false, answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn few_fires_that_may_go_by_themselves_do_and_many_are_a_group() {
+        for (out, waiting, expected) in [
+            (0, vec![true], true),
+            (0, vec![true; ALONE_MAX], true),
+            (0, vec![true; ALONE_MAX + 1], false),
+            (1, vec![true; ALONE_MAX], false),
+            (ALONE_MAX - 1, vec![true], true),
+            (0, vec![true, false], false),
+        ] {
+            let entries = waiting.iter().map(|alone| Entry { alone: *alone, ..entry(0, 1, 1) });
+            assert_eq!(go_alone(out, &entries.collect()), expected, "{out} out, {waiting:?}");
+        }
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub(crate) enum Stage {
     Standby,
     /// It holds the lease and reads the streams' heads.
     Surveying { instance: Instance, survey: Option<Box<Survey>>, doubts: u32 },
-    /// Its first cursor is out.
-    TakingOver { instance: Instance, batch: Box<Batch>, hear_through: u64 },
+    /// Its first cursor is out, or stored: what an earlier leader stored before it may still be to be read.
+    TakingOver { instance: Instance, hear_through: u64, stored: Option<u64> },
     /// It decides.
     Leading(Leading),
     /// Nobody here may lead it.
@@ -46,6 +46,10 @@ pub(crate) struct Leading {
     pub(crate) instance: Instance,
     /// The batch that is out.
     pub(crate) in_flight: Option<Box<Batch>>,
+    /// The cursor behind which the log tells what became of it.
+    pub(crate) closed_at: Option<u64>,
+    /// Until when no fire goes by itself, by the monotonic clock.
+    pub(crate) whole_until: Duration,
     /// Commands are read at least to here before the first turn.
     pub(crate) hear_through: u64,
     /// The partition belongs to another node: nothing new is begun.
@@ -121,6 +125,15 @@ impl Seat {
     /// Whether it leads and a batch of it is out.
     pub(crate) fn has_batch_out(&self) -> bool {
         matches!(&self.stage, Stage::Leading(leading) if leading.in_flight.is_some())
+    }
+
+    /// Whether it goes on only when the log is read to a cursor of its own.
+    pub(crate) fn waits_for_log(&self) -> bool {
+        match &self.stage {
+            Stage::Surveying { .. } | Stage::TakingOver { .. } => true,
+            Stage::Leading(leading) => self.reading.is_some() || leading.closed_at.is_some(),
+            Stage::Standby | Stage::Stopped { .. } => false,
+        }
     }
 
     /// Goes back to folding; what is out will show in the log.

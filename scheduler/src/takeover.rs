@@ -27,6 +27,9 @@ pub(crate) enum Verdict {
 /// `max_clock_error`.
 pub(crate) fn judge(partition: &Partition, survey: &Survey, max_clock_error: Duration) -> Verdict {
     let stored = survey.cursor.as_ref().map_or(0, |message| message.seq);
+    if partition.log_through() > survey.log.last_seq && stored > 0 {
+        return Verdict::Again;
+    }
     if partition.cursor_seq() > stored && stored > 0 {
         return Verdict::Again;
     }

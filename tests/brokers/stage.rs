@@ -3,7 +3,6 @@
 //! Invariant: nothing waits without a deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -16,6 +15,7 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_tests::checker::{Held, Terms, check};
 use cronstream_tests::crew::{fires, settle};
 use cronstream_tests::nats::Nats;
+use cronstream_tests::ports;
 use cronstream_tests::record::{Record, Stream};
 use cronstream_tests::world::{World, now};
 use serde_json::{Value, json};
@@ -85,17 +85,24 @@ fn event(stored: &cronstream_tests::history::Stored<RunEvent>) -> &RunEvent {
 
 /// The consumers of each stream that are not the recorder's.
 pub(crate) async fn consumers(world: &World) -> Result<BTreeMap<&'static str, BTreeSet<String>>> {
-    let nats = Nats::connect(&world.urls()).await?;
     let mut found = BTreeMap::new();
     for stream in STREAMS {
-        let answer = nats.ask(&format!("CONSUMER.NAMES.{stream}"), &Value::Null).await?;
-        let names: BTreeSet<String> = serde_json::from_value(answer["consumers"].clone())?;
-        let info = nats.ask(&format!("STREAM.INFO.{stream}"), &Value::Null).await?;
-        let count = info["state"]["consumer_count"].as_u64().context("a count")?;
-        ensure!(count == names.len() as u64, "{stream} counts {count}, not {names:?}");
+        // One that comes or goes between the two answers makes them differ.
+        let agreed = async || consumers_of(world, stream).await.map(Some);
+        let names = look(&format!("the consumers of {stream}"), PATIENCE, agreed).await?;
         found.insert(stream, names.into_iter().filter(|name| !name.starts_with(OURS)).collect());
     }
     Ok(found)
+}
+
+async fn consumers_of(world: &World, stream: &str) -> Result<BTreeSet<String>> {
+    let nats = Nats::connect(&world.urls()).await?;
+    let answer = nats.ask(&format!("CONSUMER.NAMES.{stream}"), &Value::Null).await?;
+    let names: BTreeSet<String> = serde_json::from_value(answer["consumers"].clone())?;
+    let info = nats.ask(&format!("STREAM.INFO.{stream}"), &Value::Null).await?;
+    let count = info["state"]["consumer_count"].as_u64().context("a count")?;
+    ensure!(count == names.len() as u64, "{stream} counts {count}, not {names:?}");
+    Ok(names)
 }
 
 /// How many consumers each stream has.
@@ -198,13 +205,7 @@ pub(crate) async fn verify(
 
 /// Three free loopback ports.
 pub(crate) fn free_ports() -> Result<[u16; 3]> {
-    let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        let listener = listener.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
+    Ok([ports::free()?, ports::free()?, ports::free()?])
 }
 
 /// Asks for a pause by the command line, which must fail, and returns what it says.

@@ -5,7 +5,7 @@ use cronstream_schemas::event::{RunEvent, Succeeded};
 use cronstream_schemas::id::RunId;
 use cronstream_tests::world::Brokers;
 
-use crate::stage::{Launch, Stage, play};
+use crate::stage::{Launch, PATIENCE, Stage, play};
 use crate::web::Web;
 
 /// JSON that no reader of numbers would give back as it is.
@@ -100,6 +100,9 @@ async fn the_counters_tell_what_came_of_everything() -> Result<()> {
         ensure!(status.tasks.iter().any(|task| task.as_str() == "ask"), "{status:?}");
         // An unknown task is no attempt, and whoever knows it may still come.
         ensure!(stage.events(unknown).is_empty(), "{:?}", stage.events(unknown));
+        // Beside one that hands it back again and again, its turn might never come.
+        stage.world.process("a")?.terminate()?;
+        ensure!(stage.world.process("a")?.ended(PATIENCE).await?.success());
         stage.add_tasks("[tasks.nobody-knows-it]\ncommand = [\"/bin/true\"]\n")?;
         stage.launch(&Launch::new("b"))?;
         stage.transcript(unknown, &["started 1.1.1", "succeeded 1.1.1"]).await

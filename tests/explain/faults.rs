@@ -7,7 +7,7 @@ use cronstream_schemas::event::{Fired, SkipReason, SkippedWhat};
 use cronstream_tests::world::{World, now};
 use tokio::time::sleep;
 
-use crate::stage::{SETUP, define, ended, explain, fire, fires, skip};
+use crate::stage::{SETUP, define, ended, explain, fire, fires, skip, skip_after};
 
 /// A slot that is decided this late is told to be late.
 const LATE: Duration = Duration::from_millis(1_100);
@@ -48,7 +48,7 @@ async fn every_slot_that_fell_between_two_leaders_is_told_so_whether_it_ran_late
             let delay_ms = told.field("start_delay_ms").as_u64().unwrap_or(0);
             ensure!(delay_ms > 1_000, "{delay_ms} ms");
         }
-        let (first, skipped) = skip(world, &missed, SkipReason::Misfire).await?;
+        let (first, skipped) = skip_after(world, &missed, SkipReason::Misfire, killed).await?;
         let SkippedWhat::Slots { last, .. } = skipped.what else { bail!("{skipped:?}") };
         for slot in [first, last] {
             explain(world, &missed, slot).await?.is(&["skipped"], &between)?;

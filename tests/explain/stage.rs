@@ -13,6 +13,7 @@ use cronstream_tests::client::Client;
 use cronstream_tests::record::Record;
 use cronstream_tests::world::{Brokers, Setup, World};
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// How long anything may take that is not measured.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,11 +63,21 @@ pub(crate) async fn skip(
     job: &JobId,
     reason: SkipReason,
 ) -> Result<(Timestamp, Skipped)> {
+    skip_after(world, job, reason, Timestamp::MIN).await
+}
+
+/// The same of what was decided after an instant.
+pub(crate) async fn skip_after(
+    world: &World,
+    job: &JobId,
+    reason: SkipReason,
+    after: Timestamp,
+) -> Result<(Timestamp, Skipped)> {
     let found = |record: &Record| {
         record.log.values().find_map(|stored| {
             let LogEvent::Skipped(skipped) = &stored.event else { return None };
             let SkippedWhat::Slots { first, .. } = &skipped.what else { return None };
-            let wanted = skipped.job == *job && skipped.reason == reason;
+            let wanted = skipped.job == *job && skipped.reason == reason && skipped.at > after;
             wanted.then(|| (*first, skipped.clone()))
         })
     };
@@ -81,6 +92,25 @@ pub(crate) async fn ended(world: &World, fired: &Fired) -> Result<()> {
         events.any(|it| it.event.is_terminal() && it.subject.contains(&run)).then_some(())
     };
     world.recorder().until("the end of a run", PATIENCE, over).await
+}
+
+/// Asks for an explanation until it is as wanted: a node that is busy may answer too late to be counted.
+pub(crate) async fn explained(
+    world: &World,
+    job: &JobId,
+    at: Timestamp,
+    outcome: &str,
+    says: &str,
+) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let told = explain(world, job, at).await?;
+        match told.is(&[outcome], &[says]) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => {}
+        }
+    }
 }
 
 /// What `explain` says of an instant.

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod history;
 pub mod jetstream;
 pub mod nats;
+pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod record;

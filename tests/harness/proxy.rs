@@ -247,8 +247,10 @@ async fn pump(
             continue;
         }
         let size = tokio::select! {
-            size = from.read(&mut buffer) => size?,
+            // First, so that an order holds for every byte that comes after it was given.
+            biased;
             changed = orders.changed() => { changed?; continue }
+            size = from.read(&mut buffer) => size?,
         };
         if size == 0 {
             drop(queue);

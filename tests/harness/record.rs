@@ -213,7 +213,14 @@ impl Recorder {
         let mut oddities = Vec::new();
         for stream in Stream::ALL {
             let last = self.caught_up(stream, within).await?;
-            let again = self.reread(stream, last, within).await?;
+            let deadline = Instant::now() + within;
+            let again = loop {
+                match self.reread(stream, last, within).await {
+                    // A broker that is just back, or gone, may refuse the consumer.
+                    Err(_) if Instant::now() < deadline => sleep(RECONNECT).await,
+                    again => break again?,
+                }
+            };
             oddities.extend(differences(stream, &self.record.borrow(), &again));
         }
         let record = self.record.borrow().clone();

@@ -130,6 +130,7 @@ impl Story {
             commands_through: 1,
             dead_through: 0,
             at: self.now,
+            doubt_before: None,
         });
         for event in events {
             self.append("cron.of.a.job".into(), tick, event);

@@ -83,6 +83,7 @@ impl Writer {
             commands_through: 0,
             dead_through: 0,
             at,
+            doubt_before: None,
         });
         let batch = uuid::Uuid::new_v4().simple().to_string();
         let (prefix, mut number) = (Prefix::default(), 0);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use cronstream_schemas::command::Verb;
 use cronstream_tests::client::Client;
+use cronstream_tests::ports;
 use cronstream_tests::process::Process;
 use cronstream_tests::world::{Brokers, Setup, World};
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ struct Nodes<'w> {
 }
 
 fn free() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+    Ok(format!("127.0.0.1:{}", ports::free()?))
 }
 
 impl<'w> Nodes<'w> {

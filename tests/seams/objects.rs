@@ -195,7 +195,7 @@ async fn a_skip_that_races_its_slot_wins_or_was_too_late() -> Result<()> {
             }
             // From well before to just behind, most of them about a millisecond before.
             let ahead = match race % 6 {
-                0 => Duration::from_millis(60),
+                0 => Duration::from_millis(120),
                 1 => Duration::ZERO,
                 n => Duration::from_millis(u64::from(n)),
             };

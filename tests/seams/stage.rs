@@ -111,7 +111,7 @@ pub(crate) fn last_slot(world: &World, job: &JobId) -> Result<Timestamp> {
 
 /// The first slot of a job of one second that is far enough ahead to prepare for.
 pub(crate) fn coming_slot(world: &World, job: &JobId) -> Result<Timestamp> {
-    const AHEAD: Duration = Duration::from_millis(400);
+    const AHEAD: Duration = Duration::from_millis(600);
     let (mut slot, soon) = (last_slot(world, job)?, now().plus(AHEAD));
     while slot <= soon {
         slot = slot.plus(PERIOD);

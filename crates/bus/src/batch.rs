@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A leader whose cursor is stale adds nothing: the server refuses the batch. One batch of a
-//! partition may be in flight.
+//! partition may be in flight. A single event may be stored by itself, fenced by the cursor before it.
 
 use std::borrow::Borrow;
 
@@ -84,6 +84,19 @@ impl Batch {
         self.messages.iter().map(OutMessage::size).sum::<usize>() + self.cursor.size()
     }
 
+    /// The one event, fenced by the cursor before it.
+    fn alone(&self) -> Result<Part, Error> {
+        let [message] = &self.messages[..] else {
+            return Err(Error::TooMany { count: self.messages.len(), limit: 1 });
+        };
+        let mut headers = message.header_map()?;
+        let expected = self.cursor_expected_seq.to_string();
+        message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, &expected)?;
+        message::insert(&mut headers, message::EXPECTED_SUBJECT, &self.cursor.subject)?;
+        let (subject, payload) = (message.subject.clone(), message.payload.clone());
+        Ok(Part { subject, headers, payload })
+    }
+
     fn parts(&self) -> Result<Vec<Part>, Error> {
         let part = |message: &OutMessage| {
             let (subject, payload) = (message.subject.clone(), message.payload.clone());
@@ -156,6 +169,16 @@ impl Bus {
         };
         Ok(outcome.into())
     }
+
+    /// Stores the event of a batch that has one, and leaves the cursor where it is, which must be where the batch
+    /// expects it. Sent again, it may be stored again: the cursor does not move by it.
+    ///
+    /// # Errors
+    /// When the batch has not exactly one event, or a header that may not be sent; then nothing was sent.
+    pub async fn commit_alone(&self, batch: &Batch) -> Result<CommitAnswer, Error> {
+        let Part { subject, headers, payload } = batch.alone()?;
+        Ok(self.store(&subject, headers, payload).await?.into())
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +215,17 @@ mod tests {
         assert_eq!(header(2, message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("0"));
         assert_eq!(header(1, message::BATCH_COMMIT), None);
         assert_eq!(header(0, message::ROLLUP), None);
+    }
+
+    #[test]
+    fn an_event_by_itself_expects_the_cursor_and_is_the_only_one() {
+        let part = Batch { cursor_expected_seq: 7, ..batch(1, 1) }.alone().unwrap();
+        let header = |name: &str| part.headers.get(name).map(|value| value.as_str().to_owned());
+        assert_eq!(header(message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("7"));
+        assert_eq!(header(message::EXPECTED_SUBJECT).as_deref(), Some("cron.cursor.0"));
+        assert_eq!(header(message::BATCH_ID), None);
+        assert!(batch(0, 1).alone().is_err());
+        assert!(batch(2, 1).alone().is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(crate) const ROLLUP: &str = "Nats-Rollup";
 pub(crate) const TTL: &str = "Nats-TTL";
 pub(crate) const EXPECTED_STREAM: &str = "Nats-Expected-Stream";
 pub(crate) const EXPECTED_SUBJECT_SEQ: &str = "Nats-Expected-Last-Subject-Sequence";
+pub(crate) const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 pub(crate) const BATCH_ID: &str = "Nats-Batch-Id";
 pub(crate) const BATCH_SEQ: &str = "Nats-Batch-Sequence";
 pub(crate) const BATCH_COMMIT: &str = "Nats-Batch-Commit";

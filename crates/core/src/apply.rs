@@ -127,7 +127,12 @@ impl Draft<'_> {
     fn skip_undecided(&mut self, id: &JobId, through: Timestamp, reason: SkipReason) {
         let Some(job) = self.job(id) else { return };
         let state = Arc::clone(&job.state);
-        let Some((plan, after)) = job.undecided(self.passed(id)) else { return };
+        let passed = self.passed(id);
+        let (Some((plan, after)), Some(definition)) = (job.undecided(passed), &state.definition)
+        else {
+            return;
+        };
+        let (plan, after) = self.beyond_records(definition, plan.into_owned(), after, passed);
         for (_, range) in overrides::ranges(&state.overrides, &plan, after, through) {
             self.skip(&state, reason, range);
         }

@@ -290,6 +290,9 @@ impl<'a> Draft<'a> {
         let Some(definition) = &state.definition else { return Progress::Done };
         let decided = decided.unwrap_or(Timestamp::MIN);
         let (plan, after) = self.beyond_records(definition, plan.into_owned(), after, decided);
+        let Some(after) = self.skip_doubtful(&state, &plan, (after, through)) else {
+            return Progress::Full;
+        };
         let slots = (after, through.minus(plan.jitter()));
         let misfire = misfire::in_effect(definition, &plan);
         let (overridden, last) = overrides::stretches(&state, &plan, slots, misfire, self.now.wall);
@@ -309,7 +312,7 @@ impl<'a> Draft<'a> {
 
     /// A fixed delay counts from the job's own records for as long as they are kept. Of an older slot that the
     /// position has passed nothing may be left, whatever still older ones say: it is decided.
-    fn beyond_records(
+    pub(crate) fn beyond_records(
         &self,
         definition: &JobDefinition,
         plan: Plan,

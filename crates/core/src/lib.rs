@@ -3,6 +3,7 @@
 //! Invariant: every function takes `now` as an argument and returns events or an order; state is a fold of
 //! events, and replay and the live path call the same `apply`.
 
+pub mod alone;
 mod apply;
 pub mod attempt;
 pub mod backfill;

@@ -79,6 +79,8 @@ pub struct Partition {
     pub number: Number,
     pub(crate) cursor: Option<Cursor>,
     pub(crate) cursor_seq: u64,
+    /// The newest fire.
+    pub(crate) fired_seq: u64,
     pub(crate) log_through: u64,
     pub(crate) runs_through: u64,
     pub(crate) commands_seen: u64,
@@ -122,6 +124,7 @@ impl Partition {
             number,
             cursor: None,
             cursor_seq: 0,
+            fired_seq: 0,
             log_through: 0,
             runs_through: 0,
             commands_seen: 0,
@@ -165,7 +168,10 @@ impl Partition {
             | LogEvent::JobResumed(state)
             | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state) => self.apply_state(state.clone()),
-            LogEvent::Fired(fired) => self.apply_fired(fired.clone()),
+            LogEvent::Fired(fired) => {
+                self.fired_seq = seq;
+                self.apply_fired(fired.clone());
+            }
             LogEvent::Held(held) => self.apply_held(held),
             LogEvent::HeldEnded(ended) => self.apply_held_ended(ended),
             LogEvent::Skipped(skipped) => self.apply_skipped(skipped),

@@ -13,6 +13,7 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
 use cronstream_schemas::verdict::Verdict;
 
+use crate::alone::doubt_behind;
 use crate::draft::Draft;
 use crate::live::Bounds;
 use crate::partition::Partition;
@@ -89,6 +90,8 @@ pub struct Batch {
     pub cursor_expected: u64,
     /// What to say once it is stored.
     pub replies: Vec<Reply>,
+    /// The cursor that closes it, where its one event may be stored by itself: see [`crate::alone`].
+    pub alone: Option<Cursor>,
 }
 
 /// An event that the leader appends to CRON_RUNS.
@@ -158,21 +161,31 @@ impl Partition {
             appends.extend(planned.appends);
             let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
             let lags = cursor.commands_through < planned.commands_through;
+            let passes = self.is_to_be_passed(&cursor, now.wall);
             // Jobs go by new days once a cursor says that they owe nothing from before.
             let days = self.replans.iter().any(|(from, _)| *from <= now.horizon());
-            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days {
-                turn.batch = Some(Batch {
-                    events: planned.events,
-                    cursor: Cursor {
+            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days || passes
+            {
+                let position = position::later(cursor.position.clone(), position);
+                let may_go_alone = !days
+                    && planned.applied == 0
+                    && self.may_go_alone(&planned.events, &cursor, now.wall);
+                let (cursor, closing) = self.next_cursors(
+                    Cursor {
                         tick: Tick(cursor.tick.0 + 1),
-                        position: position::later(cursor.position.clone(), position),
                         commands_through: planned.commands_through,
                         dead_through: self.dead_through(),
                         at: now.wall,
                         ..cursor
                     },
+                    position,
+                );
+                turn.batch = Some(Batch {
+                    events: planned.events,
+                    cursor,
                     cursor_expected: self.cursor_seq,
                     replies: planned.replies,
+                    alone: may_go_alone.then_some(closing),
                 });
             }
             turn.wake_at = planned.wake_at;
@@ -185,7 +198,9 @@ impl Partition {
         let next = [self.due.first(), self.timers.first().map(|(at, _)| *at)];
         let held = self.held_wake(now.wall).filter(|_| !settings.hold);
         let days = self.replans.iter().map(|(from, _)| *from).min();
-        turn.wake_at = next.into_iter().flatten().chain(turn.wake_at).chain(held).chain(days).min();
+        let passing = self.passed_by();
+        let next = next.into_iter().flatten().chain(turn.wake_at).chain(held).chain(days);
+        turn.wake_at = next.chain(passing).min();
         turn
     }
 
@@ -203,6 +218,7 @@ impl Partition {
             commands_through: self.commands_through(),
             dead_through: old.map_or(0, |cursor| cursor.dead_through),
             at: now,
+            doubt_before: old.and_then(doubt_behind),
         }
     }
 
@@ -213,6 +229,13 @@ impl Partition {
             self.apply_log(seq, &planned.event);
         }
         self.apply_log(last_seq, &LogEvent::Cursor(batch.cursor.clone()));
+    }
+
+    /// Folds the event of a batch that is stored by itself, at `seq`.
+    pub fn commit_alone(&mut self, batch: &Batch, seq: u64) {
+        for planned in &batch.events {
+            self.apply_log(seq, &planned.event);
+        }
     }
 
     fn may_lead(&self) -> bool {

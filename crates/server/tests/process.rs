@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use cronstream_server::{Binary, Cluster, Error, Server, ServerConfig, ensure};
@@ -22,8 +22,8 @@ fn is_refused(server: &Server) -> bool {
     TcpStream::connect(("127.0.0.1", server.port())).is_err()
 }
 
-/// Creates a stream with three copies by the bare protocol.
-fn create_stream(server: &Server, name: &str) -> std::io::Result<()> {
+/// Asks for a stream with three copies by the bare protocol; gives the answer.
+fn create_stream(server: &Server, name: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let body = format!(r#"{{"name":"{name}","subjects":["{name}"],"num_replicas":3}}"#);
@@ -35,9 +35,7 @@ fn create_stream(server: &Server, name: &str) -> std::io::Result<()> {
     )?;
     let mut lines = BufReader::new(stream).lines();
     while !lines.next().ok_or(std::io::ErrorKind::UnexpectedEof)??.starts_with("MSG") {}
-    let answer = lines.next().ok_or(std::io::ErrorKind::UnexpectedEof)??;
-    assert!(!answer.contains("\"error\""), "{answer}");
-    Ok(())
+    lines.next().ok_or(std::io::ErrorKind::UnexpectedEof)?
 }
 
 #[tokio::test]
@@ -63,7 +61,14 @@ async fn a_paused_server_does_not_answer_until_it_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(&binary().await, config(dir.path())).await.unwrap();
     server.pause().unwrap();
-    let late = server.wait_ready(Duration::from_millis(100)).await.unwrap_err();
+    let paused = Instant::now();
+    let late = loop {
+        // A thread that was at work stops when it is its turn to learn of it.
+        match server.wait_ready(Duration::from_millis(100)).await {
+            Ok(()) => assert!(paused.elapsed() < Duration::from_secs(10), "it goes on"),
+            Err(late) => break late,
+        }
+    };
     assert!(matches!(late, Error::NotReady { .. }), "{late}");
     server.resume().unwrap();
     server.wait_ready(Duration::from_secs(10)).await.unwrap();
@@ -113,7 +118,15 @@ async fn a_cluster_gets_a_new_leader_and_takes_the_old_one_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(&binary().await, dir.path()).await.unwrap();
     assert_eq!(cluster.urls().len(), 3);
-    create_stream(&cluster.nodes[0], "LEDGER").unwrap();
+    let begun = Instant::now();
+    loop {
+        let answer = create_stream(&cluster.nodes[0], "LEDGER").unwrap();
+        if !answer.contains("\"error\"") {
+            break;
+        }
+        // A busy server may count another one as offline for a moment.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{answer}");
+    }
     let leader = cluster.stream_leader("LEDGER").await.unwrap();
     cluster.nodes[leader].kill().await.unwrap();
     let next = cluster.stream_leader("LEDGER").await.unwrap();

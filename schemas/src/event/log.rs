@@ -440,6 +440,10 @@ pub struct Cursor {
     pub dead_through: u64,
     /// The leader's clock.
     pub at: Timestamp,
+    /// Slots that are due before this instant may have been fired by an earlier leader without a cursor behind them
+    /// (`docs/adr/0007-a-fire-by-itself.md`); absent once the position has passed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt_before: Option<Timestamp>,
 }
 
 /// The installation's settings, stored once by `init`.

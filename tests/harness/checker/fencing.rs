@@ -1,4 +1,5 @@
-//! Each partition has one writer at a time: cursors rise, and every event belongs to a batch of the leader.
+//! Each partition has one writer at a time: cursors rise, and every event belongs to a batch of the leader, or is a
+//! fire by itself behind the leader's newest cursor.
 
 use std::collections::BTreeMap;
 
@@ -24,24 +25,32 @@ struct Newest {
     epoch: Epoch,
     tick: Tick,
     holder: Instance,
+    sequence: u64,
 }
 
 /// Checks every event of CRON_LOG against the cursors before and behind it.
 pub(super) fn check(history: &History) -> Fencing {
     let mut newest: BTreeMap<Partition, Newest> = BTreeMap::new();
     let mut found = Fencing { violations: Vec::new(), takeovers: Vec::new() };
+    let (mut through, mut hole) = (0, 0);
     for (index, stored) in history.log.iter().enumerate() {
+        if stored.sequence != through + 1 {
+            hole = stored.sequence;
+        }
+        through = stored.sequence;
         let Some(partition) = partition(&stored.event, history.partitions) else { continue };
         let before = newest.get(&partition).copied();
         let batch = batch(&history.log[index..], partition, history.partitions);
-        if !belongs_to(stored, batch, before) {
+        let is_whole = before.is_some_and(|before| before.sequence >= hole);
+        if !(belongs_to(stored, batch, before) || is_by_itself(stored, before, is_whole)) {
             let (subject, sequence) = (stored.subject.clone(), stored.sequence);
             found.violations.push(Violation::Unfenced { subject, sequence, tick: stored.tick });
         }
         if let LogEvent::Cursor(cursor) = &stored.event {
             follow(cursor, stored, before, &mut found);
             let Cursor { epoch, tick, holder, .. } = *cursor;
-            newest.insert(partition, Newest { epoch, tick, holder });
+            let sequence = stored.sequence;
+            newest.insert(partition, Newest { epoch, tick, holder, sequence });
         }
     }
     found
@@ -54,7 +63,7 @@ enum Batch {
     Ends(Epoch, Tick),
     /// Something that was rolled up, or is not stored yet, stands between.
     Unknown,
-    /// Another partition's event follows before any cursor: it was stored by itself.
+    /// Another partition's event follows before any cursor: it is no part of a batch.
     Missing,
 }
 
@@ -106,6 +115,16 @@ fn belongs_to(stored: &Stored<LogEvent>, batch: Batch, before: Option<Newest>) -
     // A cursor that does not rise is told apart from an event that slipped in.
     let is_cursor = matches!(stored.event, LogEvent::Cursor(_));
     agrees && ends.is_none_or(|ends| ends == (epoch, tick)) && (behind || is_cursor)
+}
+
+/// Whether it is a fire that may be stored without a cursor behind it: of the term of the newest cursor, and of the
+/// batch to come. Of a history that is not whole, cursors before it may have been rolled up.
+fn is_by_itself(stored: &Stored<LogEvent>, before: Option<Newest>, is_whole: bool) -> bool {
+    let LogEvent::Fired(fired) = &stored.event else { return false };
+    let (Some(before), Some((epoch, tick))) = (before, stored.tick) else { return !is_whole };
+    let is_next = (epoch, tick) == (before.epoch, Tick(before.tick.0 + 1));
+    let is_later = epoch >= before.epoch && tick > before.tick;
+    fired.epoch == epoch && (is_next || !is_whole && is_later)
 }
 
 fn follow(cursor: &Cursor, stored: &Stored<LogEvent>, before: Option<Newest>, found: &mut Fencing) {

@@ -4,7 +4,7 @@ use async_nats::{HeaderMap, Message, Subject};
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::message::{EXPECTED_SUBJECT_SEQ, MSG_ID, OutMessage};
+use crate::message::{BATCH_ID, EXPECTED_SUBJECT, EXPECTED_SUBJECT_SEQ, MSG_ID, OutMessage};
 
 /// A message to be stored, ready but for what is new with each send.
 #[derive(Debug, Clone)]
@@ -62,6 +62,13 @@ impl RawMessage {
         self.headers.insert(EXPECTED_SUBJECT_SEQ, seq.to_string().as_str());
         self
     }
+
+    /// Demands a sequence of the last message on another subject.
+    #[must_use]
+    pub fn fenced_by(mut self, subject: &str, seq: u64) -> Self {
+        self.headers.insert(EXPECTED_SUBJECT, subject);
+        self.expecting(seq)
+    }
 }
 
 /// A message as a consumer delivers it.
@@ -100,6 +107,12 @@ impl RawStored {
         })
     }
 
+    /// Whether it was stored with others in one batch.
+    #[must_use]
+    pub fn is_of_batch(&self) -> bool {
+        self.headers.get(BATCH_ID).is_some()
+    }
+
     /// The message to be stored once more, under a prefix: the headers it was sent with and its body, bit for bit.
     /// What belongs to its batch and its place is left out.
     #[must_use]
@@ -107,7 +120,9 @@ impl RawStored {
         let mut headers = HeaderMap::new();
         for (name, values) in self.headers.iter() {
             let name_text: &str = name.as_ref();
-            if !name_text.starts_with("Nats-Batch-") && name_text != EXPECTED_SUBJECT_SEQ {
+            if !name_text.starts_with("Nats-Batch-")
+                && ![EXPECTED_SUBJECT_SEQ, EXPECTED_SUBJECT].contains(&name_text)
+            {
                 values.iter().for_each(|value| headers.append(name.clone(), value.clone()));
             }
         }

@@ -1,9 +1,11 @@
 //! nats-servers for tests: found on PATH or in Cronstream's cache folder, on free loopback ports,
 //! killed at the end.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use cronstream_bus::{Bus, ConnectOptions, InitOptions};
@@ -195,8 +197,15 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what}: too late"))
 }
 
+/// A port that nobody listens on and that no other server of these tests was given.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }
 
 fn binary() -> PathBuf {

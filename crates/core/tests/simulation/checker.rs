@@ -376,6 +376,9 @@ impl Checker {
                         // A new revision ends what was asked of slots whose jitter has not passed.
                         SkipReason::Paused | SkipReason::Deleted | SkipReason::Requested
                     );
+                    if skipped.reason == SkipReason::Misfire {
+                        self.forget_vanished(at, skipped);
+                    }
                     self.decide((at, !waits), whose, (*first, *last), *told);
                 }
                 Some(command) => {

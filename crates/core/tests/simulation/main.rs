@@ -20,10 +20,12 @@ mod rule;
 mod run_order;
 mod search;
 mod seeds;
+mod settle;
 mod slots;
 mod store;
 mod ticker;
 mod transcript;
+mod vanished;
 mod world;
 
 use cronstream_schemas::event::{LogEvent, RunEvent, SkipReason};
@@ -71,6 +73,16 @@ fn visit_all(scope: Scope) {
 #[test]
 fn no_order_of_two_leaders_turns_breaks_a_guarantee() {
     visit_all(Scope::Ticks);
+}
+
+#[test]
+fn no_order_of_fires_by_themselves_breaks_a_guarantee() {
+    visit_all(Scope::Alone);
+}
+
+#[test]
+fn no_order_of_vanished_fires_breaks_a_guarantee() {
+    visit_all(Scope::Doubt);
 }
 
 #[test]

@@ -24,7 +24,6 @@ const fn guard(rule: Rule) -> Guard {
         Rule::CursorExpectation
         | Rule::AtomicBatch
         | Rule::SameBatchAgain
-        | Rule::HolderInComparison
         | Rule::TakeoverFoldsLog
         | Rule::CommandsFromCursor => Guard::Search(Scope::Ticks),
         Rule::DeadExpectsZero
@@ -45,6 +44,8 @@ const fn guard(rule: Rule) -> Guard {
             Guard::Search(Scope::Ends)
         }
         Rule::LeadUnderOwnCursor => Guard::Search(Scope::Late),
+        Rule::DoubtfulSlotsAreSkipped => Guard::Search(Scope::Doubt),
+        Rule::TakeoverReadsToOwnCursor | Rule::UnknownFireIsClosed => Guard::Search(Scope::Alone),
         Rule::DeadRederived => Guard::Search(Scope::Whole),
         Rule::CommandAtBrokerTime
         | Rule::ClockGuard

@@ -12,12 +12,16 @@ pub(crate) enum Rule {
     AtomicBatch,
     /// A batch whose fate was unknown is sent again as it was.
     SameBatchAgain,
-    /// "Ours" means the same epoch, tick and holder.
-    HolderInComparison,
     /// Who hears that its takeover is stored leads only if no later cursor was folded meanwhile.
     LeadUnderOwnCursor,
     /// A takeover folds the log to the cursor.
     TakeoverFoldsLog,
+    /// Who takes over decides once the log is read to its own first cursor: a fire may have come by itself before it.
+    TakeoverReadsToOwnCursor,
+    /// A fire that was sent by itself, with an unknown fate, is decided anew only behind another cursor.
+    UnknownFireIsClosed,
+    /// Slots whose fires may have come by themselves, and have vanished since, are not fired again.
+    DoubtfulSlotsAreSkipped,
     /// A new leader reads commands from the cursor on.
     CommandsFromCursor,
     /// A command takes effect at its broker timestamp.
@@ -68,13 +72,15 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::CursorExpectation,
         Self::AtomicBatch,
         Self::SameBatchAgain,
-        Self::HolderInComparison,
         Self::LeadUnderOwnCursor,
         Self::TakeoverFoldsLog,
+        Self::TakeoverReadsToOwnCursor,
+        Self::UnknownFireIsClosed,
+        Self::DoubtfulSlotsAreSkipped,
         Self::CommandsFromCursor,
         Self::CommandAtBrokerTime,
         Self::ClockGuard,

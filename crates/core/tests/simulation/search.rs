@@ -22,6 +22,10 @@ use crate::world::{Config, Fate, Left, Move, Script, World};
 const RESTS_EVERY: u64 = 251;
 /// One move of time: longer than any back-off of the first two attempts.
 const STAGE_MS: i64 = 9_000;
+/// One move of time after which another slot is due, and may be fired by itself.
+const ALONE_MS: i64 = 3_500;
+/// One move of time after which fires have vanished that are kept for as short as may be.
+const VANISHED_MS: i64 = 300_000;
 
 /// What a search may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,10 @@ pub(crate) enum Scope {
     Ticks,
     /// Two leaders who read the log while an answer is late.
     Late,
+    /// Two leaders whose fires go by themselves.
+    Alone,
+    /// A fire by itself that vanishes with its lifetime before a cursor passes it.
+    Doubt,
     /// One leader, two executors, lost answers, redelivery and a crash.
     Runs,
     /// One leader, two executors, failed attempts, stale reads and deaf acknowledgements.
@@ -44,6 +52,21 @@ impl Scope {
     fn left(self) -> Left {
         match self {
             Self::Ticks => Left {
+                advances: 1,
+                takeovers: 2,
+                lost_requests: 1,
+                lost_answers: 1,
+                early_timeouts: 1,
+                ..Left::default()
+            },
+            Self::Doubt => Left {
+                advances: 1,
+                takeovers: 1,
+                lost_answers: 1,
+                ticker_crashes: 1,
+                ..Left::default()
+            },
+            Self::Alone => Left {
                 advances: 1,
                 takeovers: 2,
                 lost_requests: 1,
@@ -92,12 +115,16 @@ impl Scope {
     pub(crate) fn begin(self, without: Option<Rule>) -> World {
         let script = match self {
             Self::Ticks => vec![Script::Define(0, 1)],
-            Self::Late | Self::Runs | Self::Retries | Self::Whole => Vec::new(),
+            Self::Late | Self::Alone | Self::Doubt | Self::Runs | Self::Retries | Self::Whole => {
+                Vec::new()
+            }
             Self::Ends => vec![Script::Cancel],
         };
-        // The executor of `Ticks` and `Late` has no permits: it works once the world comes to rest.
+        // The executor of `Ticks`, `Late`, `Alone` and `Doubt` has no permits: it works once the world comes to rest.
         let (definition, executors, permits) = match self {
             Self::Ticks | Self::Late => (0, 1, 0),
+            Self::Alone => (1, 1, 0),
+            Self::Doubt => (3, 1, 0),
             Self::Runs | Self::Retries | Self::Ends | Self::Whole => (2, 2, 1),
         };
         let config = Config {
@@ -108,7 +135,16 @@ impl Scope {
             jobs: vec!["a/a".parse().expect("a job")],
             definitions: DEFINITIONS.to_vec(),
             script: [vec![Script::Define(0, definition)], script].concat(),
-            advances: vec![STAGE_MS],
+            advances: vec![match self {
+                Self::Alone => ALONE_MS,
+                Self::Doubt => VANISHED_MS,
+                Self::Ticks
+                | Self::Late
+                | Self::Runs
+                | Self::Retries
+                | Self::Ends
+                | Self::Whole => STAGE_MS,
+            }],
             settings: Settings {
                 prefix: Prefix::default(),
                 hold: false,
@@ -117,6 +153,7 @@ impl Scope {
                 bounds: Bounds::default(),
             },
             every_end: self == Self::Late,
+            alone: matches!(self, Self::Alone | Self::Doubt),
         };
         let mut world = World::new(config, Left { takeovers: 1, ..Left::default() });
         let prelude = [
@@ -125,10 +162,21 @@ impl Scope {
             Move::Deliver(1, Fate::Arrives),
             Move::Ticker(0, TickerMove::Turn),
             Move::Deliver(2, Fate::Arrives),
-            Move::Advance(STAGE_MS),
+            Move::Advance(if self == Self::Doubt { ALONE_MS } else { STAGE_MS }),
         ];
         for step in prelude {
             world.step(step).expect("nothing has failed yet");
+        }
+        if self == Self::Alone {
+            // The leader's newest cursor is fresh, and one more slot is due.
+            let steps = [
+                Move::Ticker(0, TickerMove::Turn),
+                Move::Deliver(3, Fate::Arrives),
+                Move::Advance(ALONE_MS),
+            ];
+            for step in steps {
+                world.step(step).expect("nothing has failed yet");
+            }
         }
         if matches!(self, Self::Ticks | Self::Late) {
             world.step(Move::Ticker(0, TickerMove::Crash)).expect("a crash breaks nothing");
@@ -138,10 +186,11 @@ impl Scope {
     }
 }
 
-const DEFINITIONS: [&str; 3] = [
+const DEFINITIONS: [&str; 4] = [
     r#"{"task":"t","schedule":{"every":"6s"},"overlap":"allow"}"#,
     r#"{"task":"t","schedule":{"every":"4s"},"overlap":"allow"}"#,
     r#"{"task":"t","schedule":{"at":"2027-01-15T08:00:05Z"},"max_attempts":2}"#,
+    r#"{"task":"t","schedule":{"at":"2027-01-15T08:00:03Z"},"overlap":"allow","timeout":"1s","start_within":"5s","retention":"60s","max_attempts":1}"#,
 ];
 
 /// What a search came to.

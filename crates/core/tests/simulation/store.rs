@@ -52,6 +52,8 @@ pub(crate) struct Terms {
     pub(crate) atomic: bool,
     /// How much earlier than it should each fire vanishes.
     pub(crate) short_lived: bool,
+    /// Its one event by itself, without its cursor.
+    pub(crate) alone: bool,
 }
 
 /// CRON_LOG.
@@ -132,6 +134,9 @@ impl Log {
         }
         if let Some(refused) = refused {
             return (stored, Err(refused));
+        }
+        if terms.alone {
+            return (stored, Ok(self.head()));
         }
         let event = LogEvent::Cursor(batch.cursor.clone());
         let digest = xxh3_64(&event.encode());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cronstream_core::clock::{Guard, Verdict};
 use cronstream_core::partition::{Partition, PendingCommand};
 use cronstream_core::turn::{Batch, Now, RunAppend};
-use cronstream_schemas::event::LogEvent;
+use cronstream_schemas::event::{Cursor, LogEvent};
 use cronstream_schemas::id::{Instance, Partition as Number};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::time::Timestamp;
@@ -51,15 +51,16 @@ pub(crate) enum Role {
 
 /// A batch whose fate is not known.
 #[derive(Debug, Clone)]
-struct Out {
-    batch: Arc<Batch>,
-    request: u64,
+pub(crate) struct Out {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) request: u64,
     /// When it was first sent.
-    sent_at: Duration,
+    pub(crate) sent_at: Duration,
+    /// Its one event was sent by itself.
+    pub(crate) alone: bool,
+    /// A cursor behind which it shows whether an event was stored by itself.
+    pub(crate) closes: bool,
 }
-
-/// A batch is sent again only while the lease under which it was planned could still be trusted.
-const TRUST_MAX: Duration = Duration::from_secs(40);
 
 /// A ticker node.
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ pub(crate) struct Ticker {
     name: Name,
     /// How many instances it has had; makes each takeover's instance new.
     terms: u64,
-    instance: Instance,
+    pub(crate) instance: Instance,
     pub(crate) role: Role,
     pub(crate) fold: Partition,
     log_read: u64,
@@ -75,9 +76,9 @@ pub(crate) struct Ticker {
     commands_read: u64,
     /// Nothing of CRON_RUNS is read yet.
     cold: bool,
-    out: Option<Out>,
+    pub(crate) out: Option<Out>,
     appends: Vec<(u64, RunAppend)>,
-    guard: Guard,
+    pub(crate) guard: Guard,
     /// How far its wall clock is off.
     pub(crate) offset: i64,
 }
@@ -119,6 +120,7 @@ impl Ticker {
         if let Some(out) = &self.out {
             key = mix(key, out.batch.cursor.tick.0);
             key = mix(key, out.batch.events.len() as u64 * 2 + u64::from(net(out.request)));
+            key = mix(key, u64::from(out.alone) * 2 + u64::from(out.closes));
         }
         for (request, append) in &self.appends {
             key = mix(key, append.expected_seq * 2 + u64::from(net(*request)));
@@ -127,7 +129,7 @@ impl Ticker {
     }
 }
 
-fn monotonic(now: Timestamp) -> Duration {
+pub(crate) fn monotonic(now: Timestamp) -> Duration {
     now.since(Timestamp::from_millis(BEGIN_MS))
 }
 
@@ -226,7 +228,7 @@ impl World {
         }
     }
 
-    fn follow_log(&mut self, n: usize) {
+    pub(crate) fn follow_log(&mut self, n: usize) {
         let ticker = &mut self.tickers[n];
         for message in self.log.visible(ticker.log_read, self.now) {
             ticker.fold.apply_log(message.seq, &message.event);
@@ -288,6 +290,7 @@ impl World {
         }
         self.follow_runs(n);
         let resumes = self.keeps(Rule::CommandsFromCursor);
+        let doubts = self.keeps(Rule::DoubtfulSlotsAreSkipped);
         let read = self.commands.len() as u64;
         let ticker = &mut self.tickers[n];
         ticker.commands_read = if resumes { ticker.fold.commands_through() } else { read };
@@ -299,27 +302,41 @@ impl World {
         ticker.role = Role::TakingOver;
         let wall = ticker.wall(self.now);
         ticker.fold.caught_up(wall);
+        let cursor = ticker.fold.takeover(wall, &ticker.name, ticker.instance);
+        let doubt_before = cursor.doubt_before.filter(|_| doubts);
         let batch = Arc::new(Batch {
             events: Vec::new(),
-            cursor: ticker.fold.takeover(wall, &ticker.name, ticker.instance),
+            cursor: Cursor { doubt_before, ..cursor },
             cursor_expected: ticker.fold.cursor_seq(),
             replies: Vec::new(),
+            alone: None,
         });
         self.send_batch(n, batch, true);
     }
 
     fn send_batch(&mut self, n: usize, batch: Arc<Batch>, ids: bool) {
+        self.send_as(n, batch, (ids, false), false);
+    }
+
+    pub(crate) fn send_as(
+        &mut self,
+        n: usize,
+        batch: Arc<Batch>,
+        (ids, alone): (bool, bool),
+        closes: bool,
+    ) {
         let terms = Terms {
             ids,
             expects: self.keeps(Rule::CursorExpectation),
             atomic: self.keeps(Rule::AtomicBatch),
             short_lived: !self.keeps(Rule::FireOutlivesRun),
+            alone,
         };
         let body = Body::Batch { batch: Arc::clone(&batch), terms };
         let request = self.send(Party::Ticker(n), body);
         let first = self.tickers[n].out.as_ref().filter(|out| Arc::ptr_eq(&out.batch, &batch));
         let sent_at = first.map_or(monotonic(self.now), |out| out.sent_at);
-        self.tickers[n].out = Some(Out { batch, request, sent_at });
+        self.tickers[n].out = Some(Out { batch, request, sent_at, alone, closes });
     }
 
     fn turn(&mut self, n: usize) {
@@ -350,7 +367,8 @@ impl World {
             self.read_history(n, &read);
         }
         if let Some(batch) = turn.batch {
-            self.send_batch(n, Arc::new(batch), true);
+            let alone = self.config.alone && batch.alone.is_some();
+            self.send_as(n, Arc::new(batch), (true, alone), false);
         }
     }
 
@@ -392,54 +410,6 @@ impl World {
         }
     }
 
-    fn committed(&mut self, n: usize, last_seq: u64) {
-        let (now, rederived) = (self.now, self.keeps(Rule::DeadRederived));
-        let only_its_own = self.keeps(Rule::LeadUnderOwnCursor);
-        let ticker = &mut self.tickers[n];
-        let Some(out) = ticker.out.take() else { return };
-        ticker.fold.commit(&out.batch, last_seq);
-        if ticker.role == Role::TakingOver {
-            let own = ticker.fold.cursor().is_some_and(|c| c.holder == ticker.instance);
-            if only_its_own && !own {
-                self.step_down(n); // The follower was faster, and tells of a newer leader.
-                return;
-            }
-            ticker.guard.sample(now, monotonic(now), monotonic(now));
-            ticker.role = Role::Leading;
-            ticker.fold.lead();
-            if !rederived {
-                let dead: Vec<u64> = ticker.fold.dead().map(|(seq, _)| seq).collect();
-                dead.into_iter().for_each(|seq| ticker.fold.dead_written(seq));
-            }
-        }
-    }
-
-    /// Reads the cursor back from the stream's leader, and compares.
-    fn settle(&mut self, n: usize, refused: Option<Refused>) {
-        let by_holder = self.keeps(Rule::HolderInComparison);
-        let Some(out) = self.tickers[n].out.clone() else { return };
-        let (ours, last) = (&out.batch.cursor, self.log.cursor());
-        let is_ours = last.is_some_and(|(_, c)| {
-            (c.epoch, c.tick) == (ours.epoch, ours.tick) && (c.holder == ours.holder || !by_holder)
-        });
-        let last_seq = last.map_or(0, |(seq, _)| *seq);
-        if is_ours {
-            self.committed(n, last_seq);
-        } else if monotonic(self.now) > out.sent_at + TRUST_MAX {
-            self.step_down(n);
-        } else if last_seq == out.batch.cursor_expected {
-            if self.keeps(Rule::SameBatchAgain) || self.tickers[n].role != Role::Leading {
-                let drop_ids = self.keeps(Rule::IdsDroppedAfterDuplicate);
-                let ids = refused != Some(Refused::Duplicate) || !drop_ids;
-                self.send_batch(n, out.batch, ids);
-            } else {
-                self.tickers[n].out = None;
-            }
-        } else {
-            self.step_down(n);
-        }
-    }
-
     /// Folds the shard's last event, whatever it is, and lets the core go on with the shard.
     fn settle_append(&mut self, n: usize, request: u64, stored: Option<u64>) {
         let ticker = &mut self.tickers[n];
@@ -456,7 +426,7 @@ impl World {
         ticker.fold.append_done(shard);
     }
 
-    fn step_down(&mut self, n: usize) {
+    pub(crate) fn step_down(&mut self, n: usize) {
         let ticker = &mut self.tickers[n];
         ticker.role = Role::Following;
         ticker.out = None;

@@ -77,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// Whether tasks may fail, and answers come late: more ends than a small search needs.
     pub(crate) every_end: bool,
+    /// Whether fires go by themselves where they may.
+    pub(crate) alone: bool,
 }
 
 impl Config {

@@ -1,0 +1,105 @@
+//! A fire that is stored by itself: one message that expects the cursor before it and leaves it where it is.
+//!
+//! ```text
+//!   [event, cursor 7]   fire   fire   [event, cursor 8]          the fires expect cursor 7, as the batch does
+//!                    └─ 5 s at most ─┘
+//! ```
+//!
+//! A small atomic batch costs a broker with one replica five times what a single message does
+//! (`docs/adr/0007-a-fire-by-itself.md`).
+//!
+//! Invariant: the slot of such a fire is due before [`ALONE_FOR`] has passed since the cursor that it expects. So a
+//! leader that finds the cursor, and whose log may have lost the fire to its lifetime, knows the slots that it may
+//! not fire again: they are skipped.
+
+use std::time::Duration;
+
+use cronstream_schemas::event::{Cause, Cursor, Fired, JobState, LogEvent, Position, SkipReason};
+use cronstream_schemas::time::Timestamp;
+
+use crate::definition::lifetime;
+use crate::draft::{Draft, SMALL_BYTES};
+use crate::overrides;
+use crate::partition::Partition;
+use crate::plan::Plan;
+use crate::turn::Planned;
+
+/// How long after its newest cursor a leader lets fires go by themselves; then another cursor passes them.
+pub const ALONE_FOR: Duration = Duration::from_secs(5);
+/// How far the clocks may differ by which a message's lifetime began and is judged, rounding included.
+const LIFETIME_ERROR: Duration = Duration::from_secs(5);
+const TICK: Duration = Duration::from_millis(1);
+
+/// Before which instant slots are in doubt for whoever takes over behind `cursor`.
+pub(crate) fn doubt_behind(cursor: &Cursor) -> Option<Timestamp> {
+    let before = cursor.at.plus(ALONE_FOR);
+    let before = cursor.doubt_before.map_or(before, |earlier| earlier.max(before));
+    Some(before).filter(|before| cursor.position.due < *before)
+}
+
+impl Partition {
+    /// Whether what a turn has planned is the first fire of one slot and nothing else, soon enough behind the cursor.
+    /// A job of which slots were moved, or whose slots depend on its runs, needs a cursor.
+    pub(crate) fn may_go_alone(&self, events: &[Planned], cursor: &Cursor, now: Timestamp) -> bool {
+        let [Planned { event: LogEvent::Fired(fired), .. }] = events else { return false };
+        let Fired { job, cause: Cause::Slot(_), fire_no: 1, .. } = fired else { return false };
+        let is_plain = self.jobs.get(job).is_some_and(|job| {
+            let fixed_delay = job.plan.as_ref().is_some_and(Plan::is_fixed_delay);
+            job.state.overrides.is_empty() && !fixed_delay
+        });
+        // The cursor tells of runs, should their stream be recreated.
+        let tells_of_runs = cursor.dead_through > 0 || self.runs_through == 0;
+        is_plain && tells_of_runs && now < cursor.at.plus(ALONE_FOR)
+    }
+
+    /// The cursor that ends a batch, and the one that closes it where its event went by itself and may not be
+    /// stored: `next`, which is still at the position before, at `position` and where it is.
+    pub(crate) fn next_cursors(&self, next: Cursor, position: Position) -> (Cursor, Cursor) {
+        let closing = Cursor { doubt_before: doubt_behind(&next), ..next.clone() };
+        let before = self.cursor.as_ref().filter(|_| self.fired_seq > self.cursor_seq);
+        let doubt_before = before.map_or(next.doubt_before, doubt_behind);
+        let doubt_before = doubt_before.filter(|before| position.due < *before);
+        (Cursor { position, doubt_before, ..next }, closing)
+    }
+
+    /// Whether a cursor must pass fires that stand behind the newest one.
+    pub(crate) fn is_to_be_passed(&self, cursor: &Cursor, now: Timestamp) -> bool {
+        self.fired_seq > self.cursor_seq && cursor.at.plus(ALONE_FOR) <= now
+    }
+
+    /// When a cursor must pass the fires that stand behind the newest one.
+    pub(crate) fn passed_by(&self) -> Option<Timestamp> {
+        let cursor = self.cursor.as_ref().filter(|_| self.fired_seq > self.cursor_seq);
+        cursor.map(|cursor| cursor.at.plus(ALONE_FOR))
+    }
+}
+
+impl Draft<'_> {
+    /// Skips the slots in (`after`, `through`] that an earlier leader may have fired by themselves, and whose fires
+    /// the log may have lost since; gives the instant behind which slots are undecided then, or none without room.
+    pub(crate) fn skip_doubtful(
+        &mut self,
+        state: &JobState,
+        plan: &Plan,
+        (after, through): (Timestamp, Timestamp),
+    ) -> Option<Timestamp> {
+        let doubt = self.base.cursor().and_then(|cursor| cursor.doubt_before);
+        let (Some(before), Some(definition)) = (doubt, &state.definition) else {
+            return Some(after);
+        };
+        if plan.is_fixed_delay() || !state.overrides.is_empty() {
+            return Some(after);
+        }
+        let kept = lifetime(definition) + definition.retention.to_duration();
+        let lost = self.now.wall.plus(LIFETIME_ERROR).minus(kept);
+        let through = before.minus(TICK).min(lost).min(through).minus(plan.jitter());
+        let ranges = overrides::ranges(&state.overrides, plan, after, through);
+        if !self.has_room(ranges.len(), ranges.len() * SMALL_BYTES) {
+            return None;
+        }
+        for (_, range) in ranges {
+            self.skip(state, SkipReason::Misfire, range);
+        }
+        Some(after.max(through))
+    }
+}
