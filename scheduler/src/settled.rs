@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use cronstream_core::turn::Batch;
-use cronstream_schemas::event::LogEvent;
+use cronstream_schemas::event::{Cause, Fired, LogEvent};
 use cronstream_schemas::id::{Instance, Partition};
 
 use crate::decisions;
@@ -80,14 +80,13 @@ impl Node {
     }
 
     fn stored_alone(&mut self, number: Partition, seq: u64) {
-        let read = self.log.through;
         let seat = &mut self.seats[usize::from(number.0)];
         seat.stuck = None;
         let Stage::Leading(leading) = &mut seat.stage else { return };
         let Some(batch) = leading.in_flight.take() else { return };
-        // The cursor would tell: but it has not moved.
+        // Of a batch the cursor tells. This one is folded at a sequence that is known only if the log has brought it.
         let known = seat.partition.log_through();
-        if seq <= known && read < seq {
+        if seq <= known && !batch.events.iter().all(|planned| is_folded(seat, &planned.event)) {
             seat.stop(format!("the log gave {seq} again, after {known}: it was set back"));
             return;
         }
@@ -110,8 +109,10 @@ impl Node {
                 Stage::Leading(leading) if leading.closed_at.is_some_and(|seq| through >= seq) => {
                     leading.closed_at = None;
                     let batch = leading.in_flight.take();
-                    if let Some(batch) = batch.filter(|batch| is_stored(seat, batch)) {
-                        decisions::log(&batch);
+                    let is_stored =
+                        |batch: &Batch| batch.events.iter().all(|it| is_folded(seat, &it.event));
+                    if let Some(batch) = batch.as_deref().filter(|batch| is_stored(batch)) {
+                        decisions::log(batch);
                     }
                 }
                 Stage::TakingOver { .. }
@@ -150,10 +151,8 @@ impl Node {
     }
 }
 
-/// Whether the run that a batch fires is known.
-fn is_stored(seat: &Seat, batch: &Batch) -> bool {
-    batch.events.iter().any(|planned| {
-        let LogEvent::Fired(fired) = &planned.event else { return false };
-        seat.partition.shard(fired.shard_id()).is_some()
-    })
+/// Whether the fold has the fire of a slot.
+fn is_folded(seat: &Seat, event: &LogEvent) -> bool {
+    let LogEvent::Fired(Fired { job, cause: Cause::Slot(slot), .. }) = event else { return false };
+    seat.partition.job(job).is_some_and(|job| job.decided_through >= *slot)
 }

@@ -86,7 +86,7 @@ fn told<T>(what: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     (result, took)
 }
 
-/// The calendar and the due index.
+/// The calendar and the due index, which knows jobs by numbers here.
 fn plan(states: &[LogEvent], now: Timestamp) {
     let calendars = Calendars::default();
     let compile = |event: &LogEvent| match event {
@@ -99,14 +99,17 @@ fn plan(states: &[LogEvent], now: Timestamp) {
     };
     let (plans, load) = told("plan: load", || {
         let mut plans = HashMap::with_capacity(states.len());
-        plans.extend(states.iter().filter_map(compile));
+        let numbered = states.iter().filter_map(compile).zip(0_u32..);
+        plans.extend(numbered.map(|((job, plan), number)| (job, (plan, number))));
         plans
     });
+    let by_number: HashMap<u32, &JobId> =
+        plans.iter().map(|(job, (_, number))| (*number, job)).collect();
     let (mut due, first) = told("plan: first due", || {
         let mut due = Due::default();
-        for (job, plan) in &plans {
+        for (job, (plan, number)) in &plans {
             if let Some(at) = plan.next(now) {
-                due.insert(at, job.clone());
+                due.insert(at, job, *number);
             }
         }
         due
@@ -115,14 +118,15 @@ fn plan(states: &[LogEvent], now: Timestamp) {
     let ((), hour) = told("plan: an hour of ticks", || {
         for tick in 1..=3_600 {
             let horizon = now.plus(SECOND * tick);
-            due.prepare(horizon, |_, _| true);
+            due.prepare(horizon, |_, number| by_number.get(&number).copied().into_iter());
             let ready = due.iter().take_while(|(at, _)| *at <= horizon);
             let ready: Vec<(Timestamp, JobId)> = ready.map(|(at, job)| (at, job.clone())).collect();
             for (at, job) in ready {
                 due.remove(at, &job);
                 fired += 1;
-                if let Some(next) = plans[&job].next(at) {
-                    due.insert(next, job);
+                let (plan, number) = &plans[&job];
+                if let Some(next) = plan.next(at) {
+                    due.insert(next, &job, *number);
                 }
             }
         }

@@ -7,10 +7,11 @@
 //!
 //! A bucket is a list: to order a million jobs that lie ahead costs more than to plan them, and most are moved by
 //! nothing but their own fire. For the same reason what is removed from a bucket stays in it as a stale entry until
-//! the bucket is ordered, or until too much is stale.
+//! the bucket is ordered, or until too much is stale. An entry that lies ahead is eight bytes: the job's hash stands
+//! for its id, and the owner of the jobs tells whose it is once its time has come.
 //!
-//! Invariant: `ready` holds every entry before `ready_before` and no stale one; a bucket holds every entry of its time,
-//! and may hold stale ones and doubles.
+//! Invariant: `ready` holds every entry before `ready_before` and no stale one; a bucket holds an entry for every job
+//! of its time, and may hold stale ones and doubles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +26,31 @@ const STALE_MIN: usize = 1_024;
 /// The most entries of a piece of a bucket.
 const PIECE: usize = 512;
 
+/// What a bucket has of a job: where in the bucket's time it is due, and its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    millis: u16,
+    hash: u32,
+}
+
+impl Entry {
+    fn new(at: Timestamp, hash: u32) -> Self {
+        let millis = at.as_millis() & ((1 << BUCKET_SHIFT) - 1);
+        Self { millis: millis as u16, hash }
+    }
+
+    /// When it is due as an entry of this bucket.
+    fn at(self, bucket: i64) -> Timestamp {
+        Timestamp::from_millis((bucket << BUCKET_SHIFT) + i64::from(self.millis))
+    }
+}
+
 /// Entries of a bucket, in pieces: a list that doubles would leave as much behind in the allocator as it holds.
 #[derive(Debug, Clone, Default)]
-struct Bucket(Vec<Vec<(Timestamp, JobId)>>);
+struct Bucket(Vec<Vec<Entry>>);
 
 impl Bucket {
-    fn push(&mut self, entry: (Timestamp, JobId)) {
+    fn push(&mut self, entry: Entry) {
         match self.0.last_mut() {
             Some(piece) if piece.len() < PIECE => piece.push(entry),
             Some(_) => {
@@ -38,12 +58,13 @@ impl Bucket {
                 piece.push(entry);
                 self.0.push(piece);
             }
-            None => self.0.push(vec![entry]),
+            // Many buckets have one entry.
+            None => self.0 = vec![vec![entry]],
         }
     }
 
-    fn into_entries(self) -> impl Iterator<Item = (Timestamp, JobId)> {
-        self.0.into_iter().flatten()
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.0.iter().flatten().copied()
     }
 
     fn len(&self) -> usize {
@@ -64,13 +85,13 @@ pub struct Due {
 }
 
 impl Due {
-    /// Takes a job in.
-    pub fn insert(&mut self, at: Timestamp, job: JobId) {
+    /// Takes a job in, whose id has this hash.
+    pub fn insert(&mut self, at: Timestamp, job: &JobId, hash: u32) {
         let bucket = number(at);
         if bucket < self.ready_before {
-            self.ready.insert((at, job));
+            self.ready.insert((at, job.clone()));
         } else {
-            self.buckets.entry(bucket).or_default().push((at, job));
+            self.buckets.entry(bucket).or_default().push(Entry::new(at, hash));
             self.entries += 1;
         }
     }
@@ -86,33 +107,39 @@ impl Due {
         }
     }
 
-    /// Orders what is due up to `horizon`. `is_true` tells of an entry whether the job is due at that instant still.
-    pub fn prepare(&mut self, horizon: Timestamp, is_true: impl Fn(Timestamp, &JobId) -> bool) {
+    /// Orders what is due up to `horizon`. `jobs` tells which jobs with this hash are due at that instant still.
+    pub fn prepare<'a, I>(&mut self, horizon: Timestamp, jobs: impl Fn(Timestamp, u32) -> I)
+    where
+        I: Iterator<Item = &'a JobId>,
+    {
         let before = number(horizon) + 1;
         if before > self.ready_before {
             let later = self.buckets.split_off(&before);
             let due = std::mem::replace(&mut self.buckets, later);
             self.ready_before = before;
-            let mut entries: Vec<(Timestamp, JobId)> =
-                due.into_values().flat_map(Bucket::into_entries).collect();
-            self.entries -= entries.len();
-            let given = entries.len();
-            entries.retain(|(at, job)| is_true(*at, job));
-            let mut ordered = BTreeSet::from_iter(entries);
-            self.stale = self.stale.saturating_sub(given - ordered.len());
+            let given: usize = due.values().map(Bucket::len).sum();
+            let entries = due.iter().flat_map(|(number, bucket)| {
+                bucket.entries().map(|entry| (entry.at(*number), entry.hash))
+            });
+            let mut ordered: BTreeSet<_> = entries
+                .flat_map(|(at, hash)| jobs(at, hash).map(move |job| (at, job.clone())))
+                .collect();
+            self.entries -= given;
+            // Jobs with the same hash may share an entry.
+            self.stale = self.stale.saturating_sub(given.saturating_sub(ordered.len()));
             self.ready.append(&mut ordered);
         }
         if self.stale > STALE_MIN.max(self.entries / 2) {
-            self.forget_stale(is_true);
+            self.forget_stale(|at, hash| jobs(at, hash).next().is_some());
         }
     }
 
-    fn forget_stale(&mut self, is_true: impl Fn(Timestamp, &JobId) -> bool) {
-        for bucket in self.buckets.values_mut() {
-            let mut entries: Vec<_> = std::mem::take(bucket).into_entries().collect();
+    fn forget_stale(&mut self, is_true: impl Fn(Timestamp, u32) -> bool) {
+        for (number, bucket) in &mut self.buckets {
+            let mut entries: Vec<_> = std::mem::take(bucket).entries().collect();
             entries.sort_unstable();
             entries.dedup();
-            entries.retain(|(at, job)| is_true(*at, job));
+            entries.retain(|entry| is_true(entry.at(*number), entry.hash));
             entries.into_iter().for_each(|entry| bucket.push(entry));
         }
         self.buckets.retain(|_, bucket| !bucket.0.is_empty());
@@ -124,7 +151,10 @@ impl Due {
     #[must_use]
     pub fn first(&self) -> Option<Timestamp> {
         let ready = self.ready.first().map(|(at, _)| *at);
-        ready.or_else(|| self.buckets.values().next()?.0.iter().flatten().map(|(at, _)| *at).min())
+        ready.or_else(|| {
+            let (number, bucket) = self.buckets.first_key_value()?;
+            bucket.entries().min().map(|first| first.at(*number))
+        })
     }
 
     /// What is ready, in order; everything that is due up to the horizon of the last [`Self::prepare`] is among it.
@@ -158,14 +188,31 @@ mod tests {
         format!("a/j{number}").parse().unwrap()
     }
 
+    /// Of many jobs the same one.
+    fn hash(job: &JobId) -> u32 {
+        job.name.as_str().bytes().map(u32::from).sum::<u32>() % 5
+    }
+
+    fn insert(index: &mut Due, truth: &mut BTreeMap<JobId, Timestamp>, at: Timestamp, job: JobId) {
+        index.insert(at, &job, hash(&job));
+        truth.insert(job, at);
+    }
+
+    fn prepare(index: &mut Due, truth: &BTreeMap<JobId, Timestamp>, horizon: i64) {
+        index.prepare(at(horizon), |due, wanted| {
+            let jobs = truth.iter().filter(move |(job, at)| **at == due && hash(job) == wanted);
+            jobs.map(|(job, _)| job)
+        });
+    }
+
     /// What the index holds of entries up to `horizon`, when `truth` says where each job is due.
     fn due(
-        due: &mut Due,
+        index: &mut Due,
         truth: &BTreeMap<JobId, Timestamp>,
         horizon: i64,
     ) -> Vec<(Timestamp, JobId)> {
-        due.prepare(at(horizon), |at, job| truth.get(job) == Some(&at));
-        let due = due.iter().take_while(|(due, _)| *due <= at(horizon));
+        prepare(index, truth, horizon);
+        let due = index.iter().take_while(|(due, _)| *due <= at(horizon));
         due.map(|(at, job)| (at, job.clone())).collect()
     }
 
@@ -174,8 +221,7 @@ mod tests {
         let mut index = Due::default();
         let mut truth = BTreeMap::new();
         for (millis, number) in [(70_000, 1), (10, 9), (10, 2), (200_000, 3), (9, 5)] {
-            index.insert(at(millis), job(number));
-            truth.insert(job(number), at(millis));
+            insert(&mut index, &mut truth, at(millis), job(number));
         }
         assert_eq!(index.first(), Some(at(9)));
         let order = [(9, 5), (10, 2), (10, 9), (70_000, 1)].map(|(ms, n)| (at(ms), job(n)));
@@ -192,15 +238,13 @@ mod tests {
         let mut index = Due::default();
         let mut truth = BTreeMap::new();
         for number in 0..100 {
-            index.insert(at(1_000_000), job(number));
-            truth.insert(job(number), at(1_000_000));
+            insert(&mut index, &mut truth, at(1_000_000), job(number));
         }
         for round in 0..50_000 {
             let (from, to) = (truth[&job(7)], at(1_000_000 + round % 3 * 40_000));
             index.remove(from, &job(7));
-            index.insert(to, job(7));
-            truth.insert(job(7), to);
-            index.prepare(at(0), |at, job| truth.get(job) == Some(&at));
+            insert(&mut index, &mut truth, to, job(7));
+            prepare(&mut index, &truth, 0);
             assert!(index.entries <= 100 + 2 * STALE_MIN, "{}", index.entries);
         }
         assert_eq!(due(&mut index, &truth, 2_000_000).len(), 100);
@@ -221,8 +265,7 @@ mod tests {
                     index.remove(old, &job(number));
                 }
                 if what == 2 {
-                    index.insert(at(millis), job(number));
-                    truth.insert(job(number), at(millis));
+                    insert(&mut index, &mut truth, at(millis), job(number));
                 }
                 let mut wanted: Vec<(Timestamp, JobId)> =
                     truth.iter().map(|(job, at)| (*at, job.clone())).collect();

@@ -9,6 +9,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use cronstream_schemas::name::JobId;
+use cronstream_schemas::time::Timestamp;
 use hashbrown::HashTable;
 
 use crate::job::Job;
@@ -44,6 +45,13 @@ impl Jobs {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
         self.table.iter_mut().map(Box::as_mut)
+    }
+
+    /// The jobs that the leader's due index has at `at`, of those whose ids have this hash.
+    pub(crate) fn due(&self, at: Timestamp, hash: u32) -> impl Iterator<Item = &JobId> {
+        let jobs = self.table.iter_hash(spread(hash));
+        jobs.filter(move |job| job.hash == hash && job.indexed == Some(at))
+            .map(|job| &job.state.job)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

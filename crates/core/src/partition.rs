@@ -337,7 +337,7 @@ impl Partition {
             let id = &job.state.job;
             job.indexed = job.next_due(position::decided_through(&position, id));
             if let Some(due) = job.indexed {
-                self.due.insert(due, id.clone());
+                self.due.insert(due, id, job.hash);
             }
         }
         self.index_all_held();
@@ -461,7 +461,7 @@ impl Partition {
         }
         job.indexed = due;
         if let Some(due) = due {
-            self.due.insert(due, id.clone());
+            self.due.insert(due, id, job.hash);
         }
     }
 }

@@ -149,8 +149,7 @@ impl Partition {
         let mut turn = Turn::default();
         if may_commit {
             let jobs = &self.jobs;
-            let is_due = |at, id: &JobId| jobs.get(id).is_some_and(|job| job.indexed == Some(at));
-            self.due.prepare(now.horizon(), is_due);
+            self.due.prepare(now.horizon(), |at, hash| jobs.due(at, hash));
             let mut draft = Draft::new(self, now, settings, cursor.epoch);
             draft.apply_commands();
             let position = draft.fire_due();

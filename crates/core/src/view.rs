@@ -3,7 +3,6 @@
 //! Invariant: nothing here changes the fold.
 
 use cronstream_schemas::event::{Cursor, Held};
-use cronstream_schemas::id::ShardId;
 use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
@@ -86,12 +85,6 @@ impl Partition {
     /// Every job, deleted ones included.
     pub fn jobs(&self) -> impl Iterator<Item = (&JobId, &Job)> {
         self.jobs.iter()
-    }
-
-    /// A shard that is live.
-    #[must_use]
-    pub fn shard(&self, id: ShardId) -> Option<&Shard> {
-        self.shards.get(&id)
     }
 
     /// Every live shard.

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod ahead;
+mod alone;
 mod attack;
 mod backfills;
 mod bounds;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::rng::mix;
 use crate::rule::Rule;
-use crate::store::{Refused, RunItem, RunMessage, Terms};
+use crate::store::{RunItem, RunMessage, Terms};
 use crate::world::{Answer, BEGIN_MS, Body, MAX_CLOCK_ERROR, Move, Party, World, spend};
 
 /// What a ticker can do.

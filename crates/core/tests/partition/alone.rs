@@ -1,0 +1,164 @@
+//! Fires by themselves: which may go without a cursor, when one passes them, and what a later leader makes of them.
+
+use std::time::Duration;
+
+use cronstream_core::alone::ALONE_FOR;
+use cronstream_core::turn::Batch;
+use cronstream_schemas::event::{LogEvent, SkipReason, Skipped, SkippedWhat};
+use cronstream_schemas::time::Timestamp;
+
+use crate::world::World;
+
+const BEGIN: &str = "2027-01-15T10:00:00Z";
+
+fn begin() -> Timestamp {
+    BEGIN.parse().unwrap()
+}
+
+/// A leader that has just accepted jobs of these names and bodies.
+fn defined(jobs: &[(&str, &str)]) -> World {
+    let mut world = World::new(begin());
+    for (job, body) in jobs {
+        world.publish(begin(), &format!("cron.define.n.{job}"), body, None);
+    }
+    world.settle(|_, _, _| {});
+    world
+}
+
+/// What the leader decides so many milliseconds behind the definitions.
+fn decided(world: &mut World, millis: u64) -> Option<Batch> {
+    world.now = begin().plus(Duration::from_millis(millis));
+    world.turn().batch
+}
+
+/// Stores the event of a batch by itself and folds it.
+fn store_alone(world: &mut World, batch: &Batch) {
+    assert!(batch.alone.is_some(), "{batch:?}");
+    world.log.extend(batch.events.iter().map(|planned| planned.event.clone()));
+    world.leader.commit_alone(batch, world.log.len() as u64);
+}
+
+fn check(jobs: &[(&str, &str)], at: u64, goes_alone: bool) {
+    let batch = decided(&mut defined(jobs), at).expect("something is due");
+    assert_eq!(batch.alone.is_some(), goes_alone, "{jobs:?} at {at}: {:?}", batch.events);
+}
+
+const EVERY: &str = r#"{"task":"t","schedule":{"every":"2s"},"overlap":"allow"}"#;
+const DELAY: &str = r#"{"task":"t","schedule":{"fixed_delay":"2s"},"overlap":"allow"}"#;
+const RARE: &str = r#"{"task":"t","schedule":{"every":"5s"},"overlap":"allow"}"#;
+
+#[test]
+fn one_fire_soon_behind_a_cursor_goes_by_itself_and_nothing_else_does() {
+    check(&[("a", EVERY)], 2_000, true);
+    check(&[("a", EVERY)], 3_999, true);
+    // Two slots, two jobs, a delay that its run moves, a cursor that is not fresh.
+    check(&[("a", EVERY)], 4_000, false);
+    check(&[("a", EVERY), ("b", EVERY)], 2_000, false);
+    check(&[("a", DELAY)], 2_000, false);
+    check(&[("a", RARE)], 5_000, false);
+}
+
+#[test]
+fn a_fire_beside_a_command_or_of_a_job_with_a_shifted_slot_needs_a_cursor() {
+    let mut world = defined(&[("a", EVERY)]);
+    world.now = begin().plus(Duration::from_secs(2));
+    world.publish(world.now, "cron.pause.n.none", "", None);
+    assert!(world.turn().batch.unwrap().alone.is_none());
+    let mut world = defined(&[("a", EVERY)]);
+    world.publish(begin(), "cron.skip.n.a", r#"{"slot":"2027-01-15T10:00:04Z"}"#, None);
+    world.settle(|_, _, _| {});
+    assert!(decided(&mut world, 2_000).unwrap().alone.is_none());
+}
+
+#[test]
+fn a_cursor_passes_fires_that_went_by_themselves_within_five_seconds() {
+    let mut world = defined(&[("a", EVERY)]);
+    for at in [2_000, 4_000] {
+        let batch = decided(&mut world, at).unwrap();
+        store_alone(&mut world, &batch);
+    }
+    assert_eq!(decided(&mut world, 4_999), None);
+    let wake_at = world.turn().wake_at;
+    assert_eq!(wake_at, Some(begin().plus(ALONE_FOR)));
+    let batch = decided(&mut world, 5_000).unwrap();
+    assert!(batch.events.is_empty() && batch.alone.is_none(), "{batch:?}");
+    assert_eq!(batch.cursor.position.due, begin().plus(ALONE_FOR));
+    world.store(&batch);
+    assert_eq!(decided(&mut world, 5_999), None);
+}
+
+#[test]
+fn another_leader_does_not_fire_again_what_went_by_itself() {
+    let mut world = defined(&[("a", EVERY)]);
+    let batch = decided(&mut world, 2_000).unwrap();
+    store_alone(&mut world, &batch);
+    world.take_over();
+    assert_eq!(world.leader.cursor().unwrap().doubt_before, Some(begin().plus(ALONE_FOR)));
+    assert_eq!(decided(&mut world, 3_999), None);
+    let batch = decided(&mut world, 6_000).unwrap();
+    assert_eq!(batch.events.len(), 2, "{:?}", batch.events);
+    assert_eq!(batch.cursor.doubt_before, None);
+}
+
+/// The slot of a job that is due once, 2 s behind its definition, whose fire is kept for a minute and some seconds.
+const ONCE: &str = r#"{"task":"t","schedule":{"at":"2027-01-15T10:00:02Z"},"overlap":"allow",
+    "timeout":"1s","start_within":"5s","retention":"60s","max_attempts":1}"#;
+
+#[test]
+fn a_slot_whose_fire_may_have_vanished_is_skipped_and_one_whose_fire_cannot_have_is_fired() {
+    for (later, is_skipped) in [(40, false), (90, true)] {
+        let mut world = defined(&[("a", ONCE)]);
+        // Its leader ends before anything is stored, or the fire is gone: the log shows the same.
+        world.now = begin().plus(Duration::from_secs(later));
+        world.take_over();
+        let batch = world.turn().batch.expect("the slot is owed");
+        let [planned] = &batch.events[..] else { panic!("{:?}", batch.events) };
+        let skipped = matches!(
+            &planned.event,
+            LogEvent::Skipped(Skipped {
+                reason: SkipReason::Misfire,
+                what: SkippedWhat::Slots { count: 1, .. },
+                ..
+            })
+        );
+        assert_eq!(skipped, is_skipped, "{later} s: {:?}", planned.event);
+    }
+}
+
+#[test]
+fn doubt_outlives_leaders_that_decide_nothing() {
+    let mut world = defined(&[("a", ONCE)]);
+    for _ in 0..3 {
+        world.now = world.now.plus(Duration::from_secs(60));
+        world.take_over();
+    }
+    let batch = world.turn().batch.expect("the slot is owed");
+    assert!(matches!(&batch.events[0].event, LogEvent::Skipped(_)), "{:?}", batch.events);
+}
+
+#[test]
+fn the_cursor_that_closes_a_fire_decides_nothing() {
+    let mut world = defined(&[("a", EVERY)]);
+    let before = world.leader.cursor().unwrap().clone();
+    let closing = decided(&mut world, 2_000).unwrap().alone.unwrap();
+    assert_eq!(closing.position, before.position);
+    assert_eq!(closing.tick.0, before.tick.0 + 1);
+    let event = LogEvent::Cursor(closing);
+    world.log.push(event.clone());
+    world.leader.apply_log(world.log.len() as u64, &event);
+    let again = world.turn().batch.expect("the slot is still owed");
+    assert_eq!(again.events.len(), 1);
+}
+
+#[test]
+fn a_partition_whose_cursor_knows_of_no_runs_writes_one_before_fires_go_by_themselves() {
+    let mut world = defined(&[("a", EVERY)]);
+    let batch = decided(&mut world, 2_000).unwrap();
+    store_alone(&mut world, &batch);
+    let LogEvent::Fired(fired) = &batch.events[0].event else { panic!("{batch:?}") };
+    world.start(fired.shard_id());
+    let batch = decided(&mut world, 4_000).unwrap();
+    assert!(batch.alone.is_none());
+    world.store(&batch);
+    assert!(decided(&mut world, 6_000).unwrap().alone.is_some());
+}
