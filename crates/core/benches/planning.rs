@@ -103,8 +103,8 @@ fn plan(states: &[LogEvent], now: Timestamp) {
         plans.extend(numbered.map(|((job, plan), number)| (job, (plan, number))));
         plans
     });
-    let by_number: HashMap<u32, &JobId> =
-        plans.iter().map(|(job, (_, number))| (*number, job)).collect();
+    let mut by_number: Vec<_> = plans.iter().map(|(job, (_, number))| (*number, job)).collect();
+    by_number.sort_unstable();
     let (mut due, first) = told("plan: first due", || {
         let mut due = Due::default();
         for (job, (plan, number)) in &plans {
@@ -118,7 +118,7 @@ fn plan(states: &[LogEvent], now: Timestamp) {
     let ((), hour) = told("plan: an hour of ticks", || {
         for tick in 1..=3_600 {
             let horizon = now.plus(SECOND * tick);
-            due.prepare(horizon, |_, number| by_number.get(&number).copied().into_iter());
+            due.prepare(horizon, |_, number| std::iter::once(by_number[number as usize].1));
             let ready = due.iter().take_while(|(at, _)| *at <= horizon);
             let ready: Vec<(Timestamp, JobId)> = ready.map(|(at, job)| (at, job.clone())).collect();
             for (at, job) in ready {

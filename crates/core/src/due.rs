@@ -121,12 +121,15 @@ impl Due {
             let entries = due.iter().flat_map(|(number, bucket)| {
                 bucket.entries().map(|entry| (entry.at(*number), entry.hash))
             });
-            let mut ordered: BTreeSet<_> = entries
-                .flat_map(|(at, hash)| jobs(at, hash).map(move |job| (at, job.clone())))
-                .collect();
+            let mut ordered: Vec<_> =
+                entries.flat_map(|(at, hash)| jobs(at, hash).map(move |job| (at, job))).collect();
+            ordered.sort_unstable();
+            ordered.dedup();
             self.entries -= given;
             // Jobs with the same hash may share an entry.
             self.stale = self.stale.saturating_sub(given.saturating_sub(ordered.len()));
+            // Cloned last, when the sort has seen the ids: counts that no cache has hold each other up.
+            let mut ordered = ordered.into_iter().map(|(at, job)| (at, job.clone())).collect();
             self.ready.append(&mut ordered);
         }
         if self.stale > STALE_MIN.max(self.entries / 2) {
