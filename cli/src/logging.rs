@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, Verb};
+use crate::line::{Clock, Plain};
 
 /// Long-running verbs say what they do; the others speak by their output and their error, which says what the
 /// bus met.
@@ -37,6 +38,8 @@ pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
             .with_writer(Mutex::new(file))
             .with_target(false)
             .with_ansi(false)
+            .with_timer(Clock)
+            .fmt_fields(Plain)
             .try_init()
             .ok();
         return;
@@ -49,9 +52,13 @@ pub(crate) fn start(verb: &Verb, format: LogFormat, verbose: bool) {
         .log_internal_errors(false);
     // Fails only when a subscriber is there already, and this is the one place that makes one.
     match format {
-        LogFormat::Human => {
-            lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init().ok()
+        LogFormat::Human if std::io::stderr().is_terminal() => {
+            lines.with_target(false).with_ansi(true).try_init().ok()
         }
-        LogFormat::Json => lines.json().flatten_event(true).try_init().ok(),
+        LogFormat::Human => {
+            let plain = lines.with_target(false).with_ansi(false);
+            plain.with_timer(Clock).fmt_fields(Plain).try_init().ok()
+        }
+        LogFormat::Json => lines.json().flatten_event(true).with_timer(Clock).try_init().ok(),
     };
 }

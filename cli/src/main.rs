@@ -41,6 +41,7 @@ mod import;
 mod init;
 mod instants;
 mod jobs;
+mod line;
 mod lint;
 mod list;
 mod logging;

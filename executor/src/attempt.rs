@@ -19,15 +19,16 @@ use cronstream_schemas::event::{Executor, Failure, FailureKind, Fired, Output, P
 use cronstream_schemas::subject::RunKey;
 use cronstream_telemetry::metrics::ExecutorMetrics;
 use cronstream_telemetry::{Moment, Spans, handler_context};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::{Backoff, random};
+use crate::backoff::Backoff;
 use crate::clock;
 use crate::decisions;
 use crate::handlers::Handler;
 use crate::state::State;
-use crate::store::{Committed, Read, Store, Stored};
+use crate::store::{Committed, Read, Store, Stored, Wanted};
 use crate::task::TaskContext;
 use crate::trace::{Begun, Trace};
 
@@ -89,44 +90,51 @@ enum Stop {
 }
 
 /// Handles one delivery from reading the last event to settling. It was asked for at `asked_at`.
-pub(crate) async fn handle(
+#[expect(
+    clippy::manual_async_fn,
+    reason = "arguments of an async fn have room in its future twice"
+)]
+pub(crate) fn handle(
     shared: Arc<Shared>,
     delivery: Delivery,
     asked_at: Instant,
     fire: Fired,
     handler: Handler,
-) {
-    let Some(_live) = shared.state.enter(fire.id()) else {
-        tracing::debug!(fire = %fire.id(), "delivered again while it runs here");
-        return;
-    };
-    let key = RunKey { queue: fire.queue.clone(), job: fire.job.clone(), shard: fire.shard_id() };
-    let subject = shared.prefix.run(&key);
-    let beat = Beat::default();
-    let kind = handler.kind();
-    let trace = Trace::new(&shared.spans, &shared.prefix, (&fire, kind), &delivery);
-    let attempt = Attempt {
-        shared: &shared,
-        delivered: delivery.delivered,
-        asked_at,
-        fire: &fire,
-        subject: &subject,
-        handler: &handler,
-        trace,
-    };
-    let settle = tokio::select! {
-        biased;
-        settle = Box::pin(attempt.run(&beat)) => settle,
-        never = beat.go_on(&shared, &delivery, &subject) => match never {},
-    };
-    let settled = match settle {
-        Settle::Ack => delivery.ack().await,
-        Settle::Nak(delay) => delivery.nak(delay).await,
-        Settle::Nothing => Ok(()),
-    };
-    if let Err(error) = settled {
-        tracing::debug!(fire = %fire.id(), %error, "delivery not settled: it comes again");
+) -> impl Future<Output = ()> + Send {
+    async move {
+        let (queue, job) = (fire.queue.clone(), fire.job.clone());
+        let subject = shared.prefix.run(&RunKey { queue, job, shard: fire.shard_id() });
+        let beat = Beat::default();
+        let trace = Trace::new(&shared.spans, (&fire, handler.kind()), &delivery);
+        let attempt = Attempt {
+            shared: &shared,
+            delivered: delivery.delivered,
+            asked_at,
+            fire: &fire,
+            subject: &subject,
+            handler: &handler,
+            trace,
+        };
+        let settle = tokio::select! {
+            biased;
+            settle = attempt.run(&beat) => settle,
+            never = beat.go_on((&shared, &subject), &delivery, spread(&fire)) => match never {},
+        };
+        let settled = match settle {
+            Settle::Ack => delivery.ack().await,
+            Settle::Nak(delay) => delivery.nak(delay).await,
+            Settle::Nothing => Ok(()),
+        };
+        if let Err(error) = settled {
+            tracing::debug!(fire = %fire.id(), %error, "delivery not settled: it comes again");
+        }
     }
+}
+
+/// From 0 to 1, by the run's hash, so that many that were delivered together do not beat together.
+fn spread(fire: &Fired) -> f64 {
+    let [.., a, b] = *fire.run.0.as_bytes();
+    f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX)
 }
 
 struct Attempt<'a> {
@@ -149,15 +157,22 @@ impl Attempt<'_> {
     }
 
     async fn commit(&self, event: &RunEvent, expected_seq: u64) -> Committed {
-        self.shared.store.commit(self.fire, self.subject, event, expected_seq).await
+        let (fire, subject) = (self.fire, self.subject);
+        self.shared.store.commit(Wanted { fire, subject, event, expected_seq }).await
     }
 
+    /// What seldom happens is apart here and below: a future has room for whatever it may have to wait for, and there
+    /// are as many of these as runs.
     async fn run(&self, beat: &Beat) -> Settle {
         if self.is_first()
             && let Some(settle) = self.begin(Basis::Guess, beat).await
         {
             return settle;
         }
+        Box::pin(self.look_and_begin(beat)).await
+    }
+
+    async fn look_and_begin(&self, beat: &Beat) -> Settle {
         let mut read = self.read_last().await;
         for _ in 0..DECISIONS_MAX {
             let last = match read {
@@ -202,15 +217,7 @@ impl Attempt<'_> {
             }
             Decision::Leave => Some(Settle::Nak(LEFT_TO_LEADER)),
             Decision::FailCrashed { event, expected_seq } => {
-                match self.commit(&event, expected_seq).await {
-                    Committed::Stale => None,
-                    committed => {
-                        if matches!(committed, Committed::Stored { .. }) {
-                            self.trace.crashed(stored);
-                        }
-                        Some(self.finished(&event, committed, Settle::Ack))
-                    }
-                }
+                Box::pin(self.fail_crashed(&event, expected_seq, stored)).await
             }
             Decision::Start { place, expected_seq } => {
                 let event = attempt::started(place, self.me());
@@ -232,6 +239,22 @@ impl Attempt<'_> {
                 }
             }
         }
+    }
+
+    async fn fail_crashed(
+        &self,
+        event: &RunEvent,
+        expected_seq: u64,
+        stored: Option<&Stored>,
+    ) -> Option<Settle> {
+        let committed = self.commit(event, expected_seq).await;
+        if matches!(committed, Committed::Stale) {
+            return None;
+        }
+        if matches!(committed, Committed::Stored { .. }) {
+            self.trace.crashed(stored);
+        }
+        Some(self.finished(event, committed, Settle::Ack))
     }
 
     /// Whether the start that stands may be no crash, but that of an executor which was given the fire after this
@@ -268,37 +291,50 @@ impl Attempt<'_> {
             outcome = &mut running => {
                 return self.ended(&begun, outcome, (since, Moment::now())).await;
             }
-            () = beat.overtaken.cancelled() => Stop::Overtaken,
+            () = beat.overtaken.notified() => Stop::Overtaken,
             () = self.shared.hand_back.cancelled() => Stop::HandBack,
             () = tokio::time::sleep(self.fire.timeout.to_duration()) => Stop::Timeout,
         };
         cancel.cancel();
         let outcome = running.await;
-        let times = (since, Moment::now());
+        Box::pin(self.stopped(&begun, stop, outcome, (since, Moment::now()))).await
+    }
+
+    /// Ends an attempt whose task was stopped.
+    async fn stopped(
+        &self,
+        begun: &Begun,
+        stop: Stop,
+        outcome: TaskOutcome,
+        times: Times,
+    ) -> Settle {
         match stop {
             Stop::Timeout => {
                 let message = format!("no result within {}", self.fire.timeout);
                 let failure = Failure { kind: FailureKind::Timeout, message };
                 let output = output_of(outcome);
                 let outcome = TaskOutcome::Failure { failure, retry: Retry::After(None), output };
-                self.ended(&begun, outcome, times).await
+                self.ended(begun, outcome, times).await
             }
             Stop::HandBack => {
                 let event = attempt::interrupted(begun.place, self.me());
-                self.finish(&begun, &event, times, Settle::Nak(Duration::ZERO)).await
+                self.finish(begun, &event, times, Settle::Nak(Duration::ZERO)).await
             }
             Stop::Overtaken => {
                 self.count_refusal();
-                self.settle_overtaken(&begun, times).await
+                self.settle_overtaken(begun, times).await
             }
         }
     }
 
-    async fn run_task(&self, context: TaskContext) -> TaskOutcome {
+    fn run_task(&self, context: TaskContext) -> impl Future<Output = TaskOutcome> {
         let began = Instant::now();
-        let outcome = self.handler.run(context, &self.fire.params).await;
-        self.shared.metrics.ran(&self.fire.task, began.elapsed());
-        outcome
+        let running = self.handler.run(context, &self.fire.params);
+        async move {
+            let outcome = running.await;
+            self.shared.metrics.ran(&self.fire.task, began.elapsed());
+            outcome
+        }
     }
 
     /// Retries are not late: they were ordered later.
@@ -328,7 +364,7 @@ impl Attempt<'_> {
                 self.trace.tell(begun, &self.shared.state.me, times, Some(event));
             }
             Committed::Over => {
-                self.settle_overtaken(begun, times).await;
+                Box::pin(self.settle_overtaken(begun, times)).await;
             }
             Committed::Stale | Committed::Overtaken | Committed::GaveUp => {}
         }
@@ -388,7 +424,7 @@ impl Attempt<'_> {
 
     fn context(&self, place: Place, token: u64) -> TaskContext {
         let fire = self.fire;
-        let trace = handler_context(fire, place);
+        let trace = handler_context(fire, place, self.trace.is_traced());
         TaskContext {
             task: fire.task.clone(),
             job: fire.job.clone(),
@@ -417,31 +453,39 @@ fn output_of(outcome: TaskOutcome) -> Option<Output> {
 struct Beat {
     /// The sequence of our `Started`, 0 before it.
     token: AtomicU64,
-    /// Cancelled when another event follows ours.
-    overtaken: CancellationToken,
+    /// Told when another event follows ours.
+    overtaken: Notify,
 }
 
 impl Beat {
-    /// Beats until it is dropped. It shares a task with its attempt, which waits for its task and for answers, and
-    /// never works itself.
-    async fn go_on(&self, shared: &Shared, delivery: &Delivery, subject: &str) -> Infallible {
-        // Spread, so that many that were delivered together do not beat together.
-        let mut wait = shared.beat.mul_f64(0.5 + random() / 2.0);
+    /// Beats until it is dropped, the first time after a half and a `spread` part of the other half. It shares a task
+    /// with its attempt, which waits for its task and for answers, and never works itself.
+    async fn go_on(
+        &self,
+        (shared, subject): (&Shared, &str),
+        delivery: &Delivery,
+        spread: f64,
+    ) -> Infallible {
+        let mut wait = shared.beat.mul_f64(0.5 + spread / 2.0);
         loop {
             tokio::time::sleep(wait).await;
             wait = shared.beat;
-            if let Err(error) = delivery.progress().await {
-                tracing::debug!(%error, subject, "progress not told");
-            }
-            let token = self.token.load(Ordering::Acquire);
-            if token == 0 {
-                continue;
-            }
-            match shared.store.last_seq(subject).await {
-                Ok(last) if attempt::is_overtaken(token, last) => self.overtaken.cancel(),
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, subject, "last event not read"),
-            }
+            Box::pin(self.once(shared, delivery, subject)).await;
+        }
+    }
+
+    async fn once(&self, shared: &Shared, delivery: &Delivery, subject: &str) {
+        if let Err(error) = delivery.progress().await {
+            tracing::debug!(%error, subject, "progress not told");
+        }
+        let token = self.token.load(Ordering::Acquire);
+        if token == 0 {
+            return;
+        }
+        match shared.store.last_seq(subject).await {
+            Ok(last) if attempt::is_overtaken(token, last) => self.overtaken.notify_one(),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, subject, "last event not read"),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn unknown_task(delivered: u64) -> Duration {
 }
 
 /// From 0 up to 1.
-pub(crate) fn random() -> f64 {
+fn random() -> f64 {
     let (_, bits) = Uuid::new_v4().as_u64_pair();
     f64::from((bits & 0xFFFF_FFFF) as u32) / (f64::from(u32::MAX) + 1.0)
 }

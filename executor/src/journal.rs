@@ -16,6 +16,8 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use cronstream_bus::{Append, AppendAnswer, BATCH_MESSAGES, Bus};
+use cronstream_schemas::id::ShardId;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio_util::task::AbortOnDropHandle;
@@ -49,6 +51,8 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct Entry {
+    /// Whose subject it is.
+    shard: ShardId,
     append: Append,
     answer: oneshot::Sender<AppendAnswer>,
 }
@@ -62,11 +66,26 @@ impl Journal {
     }
 
     /// Stores one event if its subject stands where expected, together with others that are due.
-    pub(crate) async fn append(&self, append: Append) -> AppendAnswer {
+    pub(crate) fn append(
+        &self,
+        shard: ShardId,
+        append: Append,
+    ) -> impl Future<Output = AppendAnswer> {
         let (answer, answered) = oneshot::channel();
-        match self.queue.send(Entry { append, answer }).await {
-            Ok(()) => answered.await.unwrap_or(AppendAnswer::Unknown),
-            Err(_) => AppendAnswer::Unknown,
+        // At once, so that the future has no room for the event; nearly always there is some in the queue.
+        let waits = match self.queue.try_send(Entry { shard, append, answer }) {
+            Ok(()) => None,
+            Err(TrySendError::Full(entry) | TrySendError::Closed(entry)) => {
+                Some(Box::pin(self.queue.send(entry)))
+            }
+        };
+        async move {
+            if let Some(waits) = waits
+                && waits.await.is_err()
+            {
+                return AppendAnswer::Unknown;
+            }
+            answered.await.unwrap_or(AppendAnswer::Unknown)
         }
     }
 }
@@ -74,8 +93,9 @@ impl Journal {
 /// What leaves in one batch.
 #[derive(Debug, Default)]
 struct Group {
-    entries: Vec<Entry>,
-    subjects: HashSet<String>,
+    appends: Vec<Append>,
+    answers: Vec<oneshot::Sender<AppendAnswer>>,
+    shards: HashSet<ShardId>,
     bytes: usize,
 }
 
@@ -83,21 +103,34 @@ impl Group {
     /// Takes an entry, or gives it back when it belongs in the next group.
     fn push(&mut self, entry: Entry) -> Option<Entry> {
         let bytes = entry.append.payload.len() + entry.append.subject.len() + OVERHEAD_BYTES;
-        let full = self.entries.len() >= BATCH_EVENTS
-            || (!self.entries.is_empty() && self.bytes + bytes > BATCH_BYTES);
-        if full || self.subjects.contains(&entry.append.subject) {
+        let full = self.len() >= BATCH_EVENTS
+            || (!self.appends.is_empty() && self.bytes + bytes > BATCH_BYTES);
+        if full || !self.shards.insert(entry.shard) {
             return Some(entry);
         }
         self.bytes += bytes;
-        self.subjects.insert(entry.append.subject.clone());
-        self.entries.push(entry);
+        self.appends.push(entry.append);
+        self.answers.push(entry.answer);
         None
+    }
+
+    const fn len(&self) -> usize {
+        self.appends.len()
+    }
+
+    fn with_capacity(events: usize) -> Self {
+        Self {
+            appends: Vec::with_capacity(events),
+            answers: Vec::with_capacity(events),
+            shards: HashSet::with_capacity(events),
+            bytes: 0,
+        }
     }
 
     /// Takes entries from the front until the group is full, or has `most`.
     fn take(waiting: &mut VecDeque<Entry>, most: usize) -> Self {
-        let mut group = Self::default();
-        while group.entries.len() < most
+        let mut group = Self::with_capacity(waiting.len().min(most));
+        while group.len() < most
             && let Some(entry) = waiting.pop_front()
         {
             if let Some(left_over) = group.push(entry) {
@@ -196,10 +229,10 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         while leaves(out.len(), waiting.len()) {
             let (way, most) = pace.choose(waiting.len());
             let (bus, group) = (bus.clone(), Group::take(&mut waiting, most));
-            let events = group.entries.len();
+            let events = group.len();
             out.spawn(async move {
                 let began = Instant::now();
-                store(&bus, way, group.entries).await;
+                store(&bus, way, group).await;
                 (way, events, began.elapsed())
             });
         }
@@ -207,9 +240,8 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
 }
 
 /// Stores a group whole, else each event by itself.
-async fn store(bus: &Bus, way: Way, entries: Vec<Entry>) {
-    let (appends, answers): (Vec<_>, Vec<_>) =
-        entries.into_iter().map(|entry| (entry.append, entry.answer)).unzip();
+async fn store(bus: &Bus, way: Way, group: Group) {
+    let Group { appends, answers, .. } = group;
     if way == Way::Each {
         return one_by_one(bus, &appends, answers).await;
     }
@@ -260,7 +292,10 @@ fn failed(error: &cronstream_bus::Error) -> AppendAnswer {
 mod tests {
     use super::*;
 
+    use cronstream_schemas::id::RunId;
+
     fn entry(subject: usize, bytes: usize) -> Entry {
+        let run = RunId(uuid::Uuid::from_u128(subject as u128));
         let append = Append {
             subject: format!("cron.run.q.a.b.{subject}.0"),
             headers: Vec::new(),
@@ -269,7 +304,7 @@ mod tests {
             msg_id: None,
             expected_last_seq: 0,
         };
-        Entry { append, answer: oneshot::channel().0 }
+        Entry { shard: ShardId { run, shard: 0 }, append, answer: oneshot::channel().0 }
     }
 
     #[test]
@@ -309,8 +344,8 @@ mod tests {
     fn what_finds_no_room_leaves_with_the_next_group_in_order() {
         let mut waiting: VecDeque<Entry> = [1, 2, 1, 3].map(|subject| entry(subject, 1)).into();
         let subjects = |group: Group| {
-            let last = |entry: &Entry| entry.append.subject.rsplit('.').nth(1).map(str::to_owned);
-            group.entries.iter().filter_map(last).collect::<Vec<_>>()
+            let last = |append: &Append| append.subject.rsplit('.').nth(1).map(str::to_owned);
+            group.appends.iter().filter_map(last).collect::<Vec<_>>()
         };
         assert_eq!(subjects(Group::take(&mut waiting, 3)), ["1", "2"]);
         assert_eq!(subjects(Group::take(&mut waiting, 1)), ["1"]);

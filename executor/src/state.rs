@@ -2,7 +2,8 @@
 //!
 //! Invariant: this is a report; no decision reads it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,7 @@ use cronstream_schemas::id::FireId;
 use cronstream_schemas::name::Name;
 use cronstream_schemas::status::{ExecutorCounters, ExecutorStatus, NodeStatus, Role};
 use cronstream_telemetry::Spans;
+use tokio::task::AbortHandle;
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -61,7 +63,8 @@ pub(crate) struct State {
     pub(crate) spans: Spans,
     draining: AtomicBool,
     troubles: Mutex<BTreeMap<Trouble, String>>,
-    live: Mutex<HashSet<FireId>>,
+    /// The fires that this process handles, each with its task once that is begun.
+    live: Mutex<HashMap<FireId, Option<AbortHandle>>>,
 }
 
 impl State {
@@ -100,7 +103,27 @@ impl State {
 
     /// Marks a fire as being handled by this process; `None` when it already is.
     pub(crate) fn enter(self: &Arc<Self>, fire: FireId) -> Option<Live> {
-        lock(&self.live).insert(fire).then(|| Live { state: Arc::clone(self), fire })
+        match lock(&self.live).entry(fire) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(place) => {
+                place.insert(None);
+                Some(Live { state: Arc::clone(self), fire })
+            }
+        }
+    }
+
+    /// Notes the task of a fire, unless it is over already.
+    pub(crate) fn runs_as(&self, fire: FireId, task: AbortHandle) {
+        if let Some(noted) = lock(&self.live).get_mut(&fire) {
+            *noted = Some(task);
+        }
+    }
+
+    /// Ends the task of every fire, as a crash does.
+    pub(crate) fn abandon(&self) {
+        let tasks: Vec<_> = lock(&self.live).values().flatten().cloned().collect();
+        // A task that ends looks for its fire.
+        tasks.iter().for_each(AbortHandle::abort);
     }
 
     /// The report.
@@ -159,4 +182,37 @@ impl Drop for Live {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use cronstream_schemas::id::{Incarnation, Instance, RunId, RunSeed, ShardId};
+    use cronstream_schemas::time::Timestamp;
+
+    #[tokio::test]
+    async fn a_fire_is_entered_once_and_free_again_when_its_task_is_abandoned() {
+        let me = Executor { node: "e".parse().unwrap(), instance: Instance(uuid::Uuid::nil()) };
+        let queue = "q".parse().unwrap();
+        let state = Arc::new(State::new(me, queue, Vec::new(), 1, Spans::channel().0));
+        let job = "a/b".parse().unwrap();
+        let run = RunId::derive(Timestamp::MIN, &job, Incarnation(1), RunSeed::Command(1));
+        let fire = FireId { shard: ShardId { run, shard: 0 }, fire_no: 1 };
+
+        let live = state.enter(fire).unwrap();
+        assert!(state.enter(fire).is_none());
+        let task = tokio::spawn(async move {
+            std::future::pending::<()>().await;
+            drop(live);
+        });
+        state.runs_as(fire, task.abort_handle());
+        assert!(state.enter(fire).is_none());
+        state.abandon();
+        assert!(task.await.unwrap_err().is_cancelled());
+        let live = state.enter(fire).unwrap();
+        drop(live);
+        state.runs_as(fire, tokio::spawn(async {}).abort_handle());
+        assert!(state.enter(fire).is_some(), "a task that is over is not noted");
+    }
 }

@@ -49,6 +49,17 @@ pub(crate) enum Read {
     Unreadable,
 }
 
+/// An event that is to be stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) fire: &'a Fired,
+    /// The shard's.
+    pub(crate) subject: &'a str,
+    pub(crate) event: &'a RunEvent,
+    /// The sequence that it was decided after.
+    pub(crate) expected_seq: u64,
+}
+
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
@@ -130,23 +141,23 @@ impl Store {
         self.last(subject).await
     }
 
-    /// Appends an event that was decided after `expected_seq`, again and again until its fate is known.
-    pub(crate) async fn commit(
-        &self,
-        fire: &Fired,
-        subject: &str,
-        event: &RunEvent,
-        expected_seq: u64,
-    ) -> Committed {
-        let append = self.append(fire, subject, event, expected_seq);
+    /// Appends an event, again and again until its fate is known.
+    pub(crate) async fn commit(&self, wanted: Wanted<'_>) -> Committed {
+        match self.append(wanted).await {
+            AppendAnswer::Stored { seq } => Committed::Stored { seq },
+            // Apart, as it happens seldom: a future has room for whatever it may have to wait for.
+            refused => Box::pin(self.insist(wanted, refused)).await,
+        }
+    }
+
+    /// Goes on after the first answer, which was not that it is stored.
+    async fn insist(&self, wanted: Wanted<'_>, mut answer: AppendAnswer) -> Committed {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         loop {
-            let answer = self.journal.append(append.clone()).await;
-            self.note(&answer);
             match answer {
                 AppendAnswer::Stored { seq } => return Committed::Stored { seq },
                 AppendAnswer::Conflict | AppendAnswer::Unknown => {
-                    match self.settle(fire, subject, event, expected_seq).await {
+                    match self.settle(wanted).await {
                         Some(Refusal::Won { seq }) => {
                             self.state.trouble(Trouble::Store, None);
                             return Committed::Stored { seq };
@@ -163,20 +174,16 @@ impl Store {
                 | AppendAnswer::Denied { .. }
                 | AppendAnswer::Failed { .. } => {}
             }
-            if !self.wait(fire, backoff.delay()).await {
+            if !self.wait(wanted.fire, backoff.delay()).await {
                 return Committed::GaveUp;
             }
+            answer = self.append(wanted).await;
         }
     }
 
     /// Reads the last event until an answer comes; `None` when it is given up.
-    async fn settle(
-        &self,
-        fire: &Fired,
-        subject: &str,
-        event: &RunEvent,
-        expected_seq: u64,
-    ) -> Option<Refusal> {
+    async fn settle(&self, wanted: Wanted<'_>) -> Option<Refusal> {
+        let Wanted { fire, subject, event, expected_seq } = wanted;
         let mut backoff = Backoff::new(RETRY.0, RETRY.1);
         loop {
             match self.last_since(subject, expected_seq).await {
@@ -205,15 +212,20 @@ impl Store {
         }
     }
 
-    fn append(&self, fire: &Fired, subject: &str, event: &RunEvent, expected_seq: u64) -> Append {
-        Append {
+    /// Appends once.
+    async fn append(&self, wanted: Wanted<'_>) -> AppendAnswer {
+        let Wanted { fire, subject, event, expected_seq } = wanted;
+        let append = Append {
             subject: subject.to_owned(),
             headers: Vec::new(),
             payload: event.encode().into(),
             ttl: Some(Ttl::at_least(fire.keep_until.since(clock::now()) + TTL_MARGIN)),
             msg_id: None,
             expected_last_seq: expected_seq,
-        }
+        };
+        let answer = self.journal.append(fire.shard_id(), append).await;
+        self.note(&answer);
+        answer
     }
 
     fn note(&self, answer: &AppendAnswer) {

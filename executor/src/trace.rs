@@ -6,24 +6,23 @@
 use cronstream_bus::Delivery;
 use cronstream_core::attempt::Last;
 use cronstream_schemas::event::{Executor, Fired, Place, RunEvent};
-use cronstream_schemas::subject::Prefix;
+use cronstream_schemas::trace::SpanId;
 use cronstream_telemetry::{AttemptSpans, HandlerKind, HandlerTimes, Moment, Outcome, Spans};
 
 use crate::store::Stored;
-
-/// An attempt, its queue wait and its task: as many spans as one attempt has at most.
-const SPANS: usize = 3;
 
 /// One delivery of a traced fire.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trace<'a> {
     pub(crate) spans: &'a Spans,
-    pub(crate) prefix: &'a Prefix,
     pub(crate) fired: &'a Fired,
+    /// The subject that it came on.
+    pub(crate) subject: &'a str,
     /// The fire's broker timestamp.
     pub(crate) stored: Moment,
     pub(crate) kind: HandlerKind,
-    traced: bool,
+    /// The fire's span, if the run is traced.
+    fire: Option<SpanId>,
 }
 
 /// An attempt that goes on.
@@ -40,12 +39,18 @@ pub(crate) struct Begun {
 impl<'a> Trace<'a> {
     pub(crate) fn new(
         spans: &'a Spans,
-        prefix: &'a Prefix,
         (fired, kind): (&'a Fired, HandlerKind),
-        delivery: &Delivery,
+        delivery: &'a Delivery,
     ) -> Self {
-        let stored = Moment::from_millis(delivery.message.timestamp_ms);
-        Self { spans, prefix, fired, stored, kind, traced: fired.is_traced() }
+        let message = &delivery.message;
+        let stored = Moment::from_millis(message.timestamp_ms);
+        let fire = fired.traced().map(|fire| fire.span);
+        Self { spans, fired, subject: &message.subject, stored, kind, fire }
+    }
+
+    /// Whether the run is traced.
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.fire.is_some()
     }
 
     /// Takes an attempt whose start has just been stored behind `last`.
@@ -123,13 +128,11 @@ impl<'a> Trace<'a> {
         (started, ended): (Moment, Moment),
         event: Option<&RunEvent>,
     ) {
-        if !self.traced {
-            return;
-        }
-        let (fired, prefix, kind) = (self.fired, self.prefix, self.kind);
+        let (Some(fire), kind) = (self.fire, self.kind) else { return };
         let spans = AttemptSpans {
-            fired,
-            prefix,
+            fired: self.fired,
+            fire,
+            subject: self.subject,
             place: begun.place,
             node: &executor.node,
             previous: begun.previous,
@@ -140,8 +143,8 @@ impl<'a> Trace<'a> {
             token: begun.token,
             outcome: event.map_or(Outcome::Crashed, Outcome::Event),
         }
-        .spans();
-        self.spans.record(SPANS, move || spans);
+        .write();
+        self.spans.record(&spans);
     }
 }
 

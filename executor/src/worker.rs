@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::attempt::{self, Shared};
 use crate::backoff::{self, Backoff};
 use crate::handlers::{Handler, STOP_GRACE};
-use crate::state::Trouble;
+use crate::state::{State, Trouble};
 
 /// How long a pull waits for fires, and a stop for the last pull.
 const PULL: Duration = Duration::from_secs(2);
@@ -50,19 +50,25 @@ pub(crate) struct Worker {
     pub(crate) give_up: CancellationToken,
 }
 
-/// The attempts that go on, and how to end them as a crash does.
-#[derive(Debug, Default)]
+/// The attempts that go on; they end with it, as in a crash.
+#[derive(Debug)]
 struct Running {
     attempts: TaskTracker,
-    abandon: CancellationToken,
+    state: Arc<State>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.state.abandon();
+    }
 }
 
 impl Worker {
     /// Works until `stop`, then drains.
     pub(crate) async fn run(self, stop: &CancellationToken) {
         let room = Arc::new(Semaphore::new(self.concurrency));
-        let running = Running::default();
-        let _abandon = running.abandon.clone().drop_guard();
+        let running =
+            Running { attempts: TaskTracker::new(), state: Arc::clone(&self.shared.state) };
         let mut backoff = Backoff::new(PULL_RETRY.0, PULL_RETRY.1);
         let mut scout = 1;
         // The last pull is waited for; what runs meanwhile drains already.
@@ -108,17 +114,24 @@ impl Worker {
             }
             let Some((fire, handler)) = self.accept(&delivery).await else { continue };
             known = true;
+            let id = fire.id();
+            let Some(live) = running.state.enter(id) else {
+                tracing::debug!(fire = %id, "delivered again while it runs here");
+                continue;
+            };
             let Some(permit) = permits.split(1) else {
+                drop(live);
                 hand_back(&delivery, Duration::ZERO).await;
                 continue;
             };
             let shared = Arc::clone(&self.shared);
-            let attempt = attempt::handle(shared, delivery, asked_at, fire, handler);
-            let abandon = running.abandon.clone();
-            running.attempts.spawn(async move {
-                abandon.run_until_cancelled_owned(attempt).await;
-                drop(permit);
+            // In a box: a task is moved whole when it begins and when it ends.
+            let attempt = Box::pin(attempt::handle(shared, delivery, asked_at, fire, handler));
+            let task = running.attempts.spawn(async move {
+                attempt.await;
+                drop((live, permit));
             });
+            running.state.runs_as(id, task.abort_handle());
         }
         Ok(any && !known)
     }
@@ -202,7 +215,7 @@ impl Worker {
 
     fn is_ours(&self, fire: &Fired, subject: &str) -> bool {
         fire.queue.as_str() == self.queue.name()
-            && self.shared.prefix.fire(&fire.queue, &fire.job) == subject
+            && self.shared.prefix.is_fire(subject, &fire.queue, &fire.job)
     }
 
     /// Lets what runs finish, then gives it back.

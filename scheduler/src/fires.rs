@@ -78,12 +78,11 @@ impl Fires {
             return;
         }
         let prefix = prefix.clone();
-        spans.record(closed.len(), move || {
-            let spans = closed.iter().filter_map(|Closed { fired, stored, node }| {
+        spans.record_later(closed.len(), move |out| {
+            for Closed { fired, stored, node } in &closed {
                 let stored = Moment::from_millis(*stored);
-                StoredFire { fired, stored, partition, node, prefix: &prefix }.span()
-            });
-            spans.collect()
+                StoredFire { fired, stored, partition, node, prefix: &prefix }.write(out);
+            }
         });
     }
 }

@@ -22,11 +22,16 @@ impl Node {
         if let FollowEvent::Reset { last_seq, created, .. } = &event {
             self.log_reset(*last_seq, Timestamp::from(*created));
         }
+        let known = self.log.through;
         self.log.note(&event);
         self.echo.read(self.log.through, self.clock.monotonic());
         match event {
             FollowEvent::Messages(messages) => {
-                messages.iter().for_each(|message| self.fold_log(message));
+                for message in &messages {
+                    if message.seq > known && !self.echo.holds(message.seq) {
+                        self.fold_log(message);
+                    }
+                }
                 self.tell_fires();
             }
             FollowEvent::CaughtUp { .. } => {
@@ -156,6 +161,7 @@ impl Node {
     fn log_reset(&mut self, last_seq: u64, created: Timestamp) {
         let another = self.log_created.is_some_and(|known| known != created);
         let shorter = last_seq < self.log.through;
+        self.echo.forget();
         self.log_created = Some(created);
         self.log_read = false;
         for seat in &mut self.seats {

@@ -66,6 +66,8 @@ pub(crate) struct Node {
     sampled: Duration,
     reported: Duration,
     wake_at: Option<Timestamp>,
+    /// The wall clock of the last turns.
+    turned_at: Timestamp,
     answers: mpsc::Receiver<Answer>,
     watch: LeaseWatch,
     releases: Releases,
@@ -123,6 +125,7 @@ impl Node {
             reported: Duration::ZERO,
             sampled: Duration::ZERO,
             wake_at: None,
+            turned_at: Timestamp::MIN,
             answers,
             watch: bus.watch_leases(),
             releases: bus.releases().await?,
@@ -199,18 +202,28 @@ impl Node {
     }
 
     fn sleep(&self) -> Duration {
-        let now = self.clock.wall();
-        match self.wake_at {
-            Some(at) if at > now => self.clock.until(at).min(SLEEP_MAX),
-            Some(_) => SLEEP_MIN,
-            None => SLEEP_MAX,
-        }
-        .min(lease::renewal(self.claims.ttl) / 2)
+        let sleep = match next_turn(self.wake_at, self.turned_at, self.clock.wall()) {
+            NextTurn::At(at) => self.clock.until(at).min(SLEEP_MAX),
+            NextTurn::Now => Duration::ZERO,
+            NextTurn::Retry => SLEEP_MIN,
+            NextTurn::Unknown => SLEEP_MAX,
+        };
+        sleep.min(lease::renewal(self.claims.ttl) / 2)
     }
 
     /// Whether the log is read later; never while somebody waits for its head.
     fn reads_log_later(&self) -> bool {
         self.echo.waits(self.clock.monotonic()) && !self.seats.iter().any(Seat::waits_for_log)
+    }
+
+    /// Goes on behind what this node has stored itself, where the log is to be read and nothing else lies before it.
+    fn pass_echo(&mut self) {
+        if !self.reads_log_later()
+            && let Some(through) = self.echo.reaches(self.log.through)
+        {
+            self.log.pass(through);
+            self.echo.read(through, self.clock.monotonic());
+        }
     }
 
     fn take(&mut self, input: Input) {
@@ -278,8 +291,10 @@ impl Node {
         self.advance();
         self.heed_read_log();
         self.heed_closed();
+        self.turned_at = self.clock.wall();
         self.wake_at = self.take_turns();
-        self.echo.busy(self.seats.iter().any(Seat::has_batch_out), monotonic);
+        self.echo.busy(self.seats.iter().any(Seat::is_in_burst), monotonic);
+        self.pass_echo();
         if monotonic.saturating_sub(self.reported) > REPORT_EVERY {
             self.reported = monotonic;
             let status = report::status(self);
@@ -322,6 +337,26 @@ impl Node {
     }
 }
 
+/// When the next turns are taken if nothing else happens.
+#[derive(Debug, PartialEq, Eq)]
+enum NextTurn {
+    At(Timestamp),
+    /// What they are for has come due since the last ones.
+    Now,
+    /// The last ones could not do what was due.
+    Retry,
+    Unknown,
+}
+
+fn next_turn(wake_at: Option<Timestamp>, turned_at: Timestamp, now: Timestamp) -> NextTurn {
+    match wake_at {
+        Some(at) if at > now => NextTurn::At(at),
+        Some(at) if at > turned_at => NextTurn::Now,
+        Some(_) => NextTurn::Retry,
+        None => NextTurn::Unknown,
+    }
+}
+
 fn partitions(bus: &Bus, meta: Option<&[u8]>) -> Result<u8, Error> {
     let subject = bus.names().prefix().meta();
     let Some(meta) = meta else { return Err(Error::NotInitialised { subject }) };
@@ -332,5 +367,26 @@ fn partitions(bus: &Bus, meta: Option<&[u8]>) -> Result<u8, Error> {
             Ok(meta.partitions)
         }
         _ => Err(Error::Settings { subject, found: cut(&String::from_utf8_lossy(meta)) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_due_while_turns_are_taken_is_not_slept_over() {
+        let at = |millis: i64| Timestamp::from_millis(1_800_000_000_000 + millis);
+        for (wake_at, turned_at, now, expected) in [
+            (Some(10), 5, 8, NextTurn::At(at(10))),
+            (Some(10), 9, 10, NextTurn::Now),
+            (Some(10), 9, 12, NextTurn::Now),
+            (Some(10), 10, 12, NextTurn::Retry),
+            (Some(10), 12, 12, NextTurn::Retry),
+            (None, 5, 8, NextTurn::Unknown),
+        ] {
+            let wake_at = wake_at.map(at);
+            assert_eq!(next_turn(wake_at, at(turned_at), at(now)), expected, "{wake_at:?} {now}");
+        }
     }
 }

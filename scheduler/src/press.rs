@@ -8,7 +8,7 @@
 //!
 //! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
 //! eight partitions that commit each for itself wait for each other. A single message costs a fifth of that: where no
-//! more than [`ALONE_MAX`] fires wait that may go by themselves, they do.
+//! more than [`ALONE_MAX`] fires wait that may go by themselves, they do, beside a group as well.
 //!
 //! Invariant: each batch keeps its cursor and what that expects. A group is stored whole or not at all, and what is
 //! not plainly stored is settled alone, so that no batch's fate hangs on another's.
@@ -24,7 +24,7 @@ use tokio::task::{JoinSet, yield_now};
 use crate::commit::{self, Open};
 
 /// Groups that are out at once: the broker stores one while the next is made.
-const GROUPS_OUT: usize = 2;
+const GROUPS_OUT: usize = 4;
 /// So many messages are worth a group while another is out; fewer wait for its answer. Two small groups hinder each
 /// other in the broker more than the second gains.
 const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
@@ -97,11 +97,9 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         while let Ok(entry) = entries.try_recv() {
             waiting.push_back(entry);
         }
-        if out.groups.is_empty() && go_alone(out.alone.len(), &waiting) {
-            for entry in waiting.drain(..) {
-                let bus = bus.clone();
-                out.alone.spawn(async move { store_alone(&bus, entry).await });
-            }
+        for entry in take_alone(out.alone.len(), &mut waiting) {
+            let bus = bus.clone();
+            out.alone.spawn(async move { store_alone(&bus, entry).await });
         }
         while leaves(out.groups.len(), &waiting) {
             let (bus, group) = (bus.clone(), take(&mut waiting));
@@ -112,9 +110,15 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
     while out.alone.join_next().await.is_some() {}
 }
 
-/// Whether all that waits goes by itself now.
-fn go_alone(out: usize, waiting: &VecDeque<Entry>) -> bool {
-    waiting.iter().all(|entry| entry.alone) && out + waiting.len() <= ALONE_MAX
+/// Takes what goes by itself now: all that may, if it is not too much.
+fn take_alone(out: usize, waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
+    let alone = waiting.iter().filter(|entry| entry.alone).count();
+    if alone == 0 || out + alone > ALONE_MAX {
+        return Vec::new();
+    }
+    let (alone, others): (Vec<_>, _) = waiting.drain(..).partition(|entry| entry.alone);
+    waiting.extend(others);
+    alone
 }
 
 /// Stores the event of a batch by itself.
@@ -190,15 +194,18 @@ mod tests {
     #[test]
     fn few_fires_that_may_go_by_themselves_do_and_many_are_a_group() {
         for (out, waiting, expected) in [
-            (0, vec![true], true),
-            (0, vec![true; ALONE_MAX], true),
-            (0, vec![true; ALONE_MAX + 1], false),
-            (1, vec![true; ALONE_MAX], false),
-            (ALONE_MAX - 1, vec![true], true),
-            (0, vec![true, false], false),
+            (0, vec![true], 1),
+            (0, vec![true; ALONE_MAX], ALONE_MAX),
+            (0, vec![true; ALONE_MAX + 1], 0),
+            (1, vec![true; ALONE_MAX], 0),
+            (ALONE_MAX - 1, vec![true], 1),
+            (0, vec![false, true, false], 1),
+            (0, vec![false], 0),
         ] {
             let entries = waiting.iter().map(|alone| Entry { alone: *alone, ..entry(0, 1, 1) });
-            assert_eq!(go_alone(out, &entries.collect()), expected, "{out} out, {waiting:?}");
+            let mut entries: VecDeque<_> = entries.collect();
+            assert_eq!(take_alone(out, &mut entries).len(), expected, "{out} out, {waiting:?}");
+            assert_eq!(entries.len(), waiting.len() - expected);
         }
     }
 

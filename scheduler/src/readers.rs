@@ -25,6 +25,12 @@ impl Reader {
         self.follow.confirm();
     }
 
+    /// Goes on behind `through`: everything up to there is folded without having been read.
+    pub(crate) fn pass(&mut self, through: u64) {
+        self.through = self.through.max(through);
+        self.follow.pass(through);
+    }
+
     /// Notes how far an event goes.
     pub(crate) fn note(&mut self, event: &FollowEvent) {
         match event {

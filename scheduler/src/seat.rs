@@ -22,6 +22,8 @@ use uuid::Uuid;
 use crate::fires::Fires;
 use crate::input::Survey;
 
+/// A batch of so many events is one of a burst: what is stored then is read back later.
+const BURST_EVENTS: usize = 100;
 /// Dead letters that are written at once.
 pub(crate) const DEAD_IN_FLIGHT_MAX: usize = 64;
 
@@ -122,9 +124,12 @@ impl Seat {
         }
     }
 
-    /// Whether it leads and a batch of it is out.
-    pub(crate) fn has_batch_out(&self) -> bool {
-        matches!(&self.stage, Stage::Leading(leading) if leading.in_flight.is_some())
+    /// Whether it leads and a batch of it is out that is one of many.
+    pub(crate) fn is_in_burst(&self) -> bool {
+        let Stage::Leading(Leading { in_flight: Some(batch), .. }) = &self.stage else {
+            return false;
+        };
+        batch.events.len() >= BURST_EVENTS
     }
 
     /// Whether it goes on only when the log is read to a cursor of its own.

@@ -71,6 +71,8 @@ impl Node {
             Stage::Leading(leading) => {
                 if let Some(batch) = leading.in_flight.take() {
                     seat.partition.commit(&batch, seq);
+                    let first = seq.saturating_sub(batch.events.len() as u64);
+                    self.echo.folded(&batch, first..=seq);
                     decisions::log(&batch);
                     self.desk.reply(batch.replies);
                 }
@@ -91,6 +93,7 @@ impl Node {
             return;
         }
         seat.partition.commit_alone(&batch, seq);
+        self.echo.folded(&batch, seq..=seq);
         decisions::log(&batch);
     }
 

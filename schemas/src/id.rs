@@ -111,7 +111,8 @@ impl Partition {
     /// The partition of a job: xxh3-64 of `ns/name` modulo `partitions` (at least 1).
     #[must_use]
     pub fn of(job: &JobId, partitions: u8) -> Self {
-        Self::of_text(&job.to_string(), partitions)
+        let (namespace, name) = (job.namespace.as_str(), job.name.as_str());
+        Self::of_text(&[namespace, "/", name].concat(), partitions)
     }
 
     /// The partition of a calendar: xxh3-64 of `calendar:ns/name` modulo `partitions` (at least 1).

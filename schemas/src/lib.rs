@@ -15,6 +15,7 @@ pub mod json;
 pub mod name;
 pub mod status;
 pub mod subject;
+mod text;
 pub mod time;
 pub mod trace;
 pub mod verdict;

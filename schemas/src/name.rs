@@ -102,8 +102,7 @@ impl Serialize for Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        crate::text::read(deserializer)
     }
 }
 
@@ -159,7 +158,9 @@ impl JobId {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
+        f.write_str(self.namespace.as_str())?;
+        f.write_str("/")?;
+        f.write_str(self.name.as_str())
     }
 }
 
@@ -188,8 +189,7 @@ impl Serialize for JobId {
 
 impl<'de> Deserialize<'de> for JobId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        crate::text::read(deserializer)
     }
 }
 

@@ -121,7 +121,16 @@ impl Prefix {
     /// A fire for a queue.
     #[must_use]
     pub fn fire(&self, queue: &Name, job: &JobId) -> String {
-        format!("{self}.fire.{queue}.{}.{}", job.namespace, job.name)
+        let (namespace, name) = (job.namespace.as_str(), job.name.as_str());
+        [&self.0, ".fire.", queue.as_str(), ".", namespace, ".", name].concat()
+    }
+
+    /// Whether a subject is that of fires of a job for a queue.
+    #[must_use]
+    pub fn is_fire(&self, subject: &str, queue: &Name, job: &JobId) -> bool {
+        let JobId { namespace, name } = job;
+        let tokens = [self.as_str(), "fire", queue.as_str(), namespace.as_str(), name.as_str()];
+        subject.split('.').eq(tokens)
     }
 
     /// Every fire of a queue.
@@ -192,7 +201,7 @@ impl Prefix {
     }
 
     fn of_job(&self, kind: &str, job: &JobId) -> String {
-        format!("{self}.{kind}.{}.{}", job.namespace, job.name)
+        [&self.0, ".", kind, ".", job.namespace.as_str(), ".", job.name.as_str()].concat()
     }
 
     fn of_run(&self, kind: &str, key: &RunKey) -> String {
@@ -236,20 +245,19 @@ impl Prefix {
     /// The shard of a subject of CRON_RUNS or CRON_DEAD.
     #[must_use]
     pub fn parse_run(&self, subject: &str) -> Option<RunKey> {
-        let tokens: Vec<&str> = subject.split('.').collect();
-        let [prefix, "run" | "dead", queue, namespace, name, run, shard] = tokens[..] else {
-            return None;
-        };
-        if prefix != self.0 {
+        let mut tokens = subject.split('.');
+        if tokens.next() != Some(&self.0) || !matches!(tokens.next()?, "run" | "dead") {
             return None;
         }
-        let shard = ShardId { run: run.parse().ok()?, shard: shard.parse().ok()? };
-        let key = RunKey {
-            queue: Name::parse(queue).ok()?,
-            job: JobId::parse(namespace, name).ok()?,
-            shard,
-        };
-        (self.run(&key).split_once(".run.")?.1 == subject.splitn(3, '.').nth(2)?).then_some(key)
+        let queue = Name::parse(tokens.next()?).ok()?;
+        let job = JobId::parse(tokens.next()?, tokens.next()?).ok()?;
+        let (run, number) = (tokens.next()?, tokens.next()?);
+        let shard = ShardId { run: run.parse().ok()?, shard: number.parse().ok()? };
+        // An id and a number can be written in other ways too, which are no subjects of ours.
+        let mut canonical = [0; uuid::fmt::Hyphenated::LENGTH];
+        let is_canonical = shard.run.0.hyphenated().encode_lower(&mut canonical) == run
+            && shard.shard.to_string() == number;
+        (is_canonical && tokens.next().is_none()).then_some(RunKey { queue, job, shard })
     }
 
     /// The partition of a cursor's subject.
@@ -281,6 +289,16 @@ mod tests {
     }
 
     #[test]
+    fn a_fire_is_known_by_its_subject() {
+        let prefix = Prefix::default();
+        let (queue, job) = ("q".parse().unwrap(), "a/b".parse().unwrap());
+        assert!(prefix.is_fire(&prefix.fire(&queue, &job), &queue, &job));
+        for wrong in ["cron.fire.q.a", "cron.fire.q.a.b.c", "cron.run.q.a.b", "x.fire.q.a.b", ""] {
+            assert!(!prefix.is_fire(wrong, &queue, &job), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_run_subject_parses_back_and_only_in_its_canonical_form() {
         let prefix: Prefix = "acme2".parse().unwrap();
         let run = "01a3185c-507b-8d05-ac6c-fdd1ec25513c";
@@ -293,6 +311,10 @@ mod tests {
             subject.to_uppercase(),
             format!("{subject}0"),
             subject.replace(".0", ".+0"),
+            subject.replace(".0", ".00"),
+            subject.replace(".run.", ".fire."),
+            format!("{subject}.0"),
+            format!("x{subject}"),
         ] {
             assert_eq!(prefix.parse_run(&wrong), None, "{wrong}");
         }

@@ -3,13 +3,15 @@
 //! Invariant: a [`Timestamp`] lies in the years 1970–9999, so it prints as RFC 3339 and its
 //! milliseconds fit the 48 bits of a run id.
 
+mod rfc3339;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Milliseconds since 1970-01-01T00:00:00Z, clamped to the years 1970–9999.
@@ -90,7 +92,7 @@ impl From<DateTime<Utc>> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_datetime().to_rfc3339_opts(SecondsFormat::Millis, true))
+        f.write_str(rfc3339::write(*self, &mut [0; rfc3339::BYTES]))
     }
 }
 
@@ -104,6 +106,9 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
+        if let Some(at) = rfc3339::read(text) {
+            return Ok(at);
+        }
         let error = || TimestampError(text.chars().take(64).collect());
         let at = DateTime::parse_from_rfc3339(text).map_err(|_| error())?.timestamp_millis();
         let range = Self::MIN.as_millis()..=Self::MAX.as_millis();
@@ -113,14 +118,13 @@ impl FromStr for Timestamp {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(rfc3339::write(*self, &mut [0; rfc3339::BYTES]))
     }
 }
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        crate::text::read(deserializer)
     }
 }
 
@@ -142,6 +146,15 @@ mod tests {
     fn an_instant_keeps_its_milliseconds_and_loses_its_offset() {
         let at: Timestamp = "2027-01-31T03:00:00.125+01:00".parse().unwrap();
         assert_eq!(at.to_string(), "2027-01-31T02:00:00.125Z");
+    }
+
+    #[test]
+    fn every_day_of_the_range_is_written_as_rfc_3339() {
+        let millis = (0..=Timestamp::MAX.as_millis()).step_by(86_400_000 + 3_661_001);
+        for at in millis.chain([Timestamp::MAX.as_millis()]).map(Timestamp::from_millis) {
+            let expected = at.to_datetime().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+            assert_eq!(at.to_string(), expected);
+        }
     }
 
     #[test]

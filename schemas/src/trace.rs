@@ -4,7 +4,7 @@
 //! whoever tells of a span again tells of the same one. Whether a run is traced is decided once, by a hash of its
 //! own: the variant bits of a UUID would skew a sampler that compares the id itself.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,8 @@ use crate::id::RunId;
 
 /// Sets the hash that decides about a trace apart from those that make ids.
 const SAMPLING_SEED: u64 = 0x7472_6163_6573;
+/// As many bytes as a run and the name of a span in it have, mostly.
+const NAMED_BYTES: usize = 96;
 
 /// The number of a span within its trace, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,13 +98,15 @@ impl RunId {
 
     /// The span of this run that is called so.
     #[must_use]
-    pub fn span_id(&self, name: &str) -> SpanId {
-        SpanId(xxh3_64(format!("{self}/{name}").as_bytes()).max(1))
+    pub fn span_id(&self, name: impl fmt::Display) -> SpanId {
+        let mut text = String::with_capacity(NAMED_BYTES);
+        write!(text, "{self}/{name}").expect("a string grows");
+        SpanId(xxh3_64(text.as_bytes()).max(1))
     }
 
     /// The place of the span of this run that is called so.
     #[must_use]
-    pub fn trace_context(&self, name: &str, sampled: bool) -> TraceContext {
+    pub fn trace_context(&self, name: impl fmt::Display, sampled: bool) -> TraceContext {
         TraceContext { trace: self.trace_id(), span: self.span_id(name), sampled }
     }
 }

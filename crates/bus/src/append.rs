@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::batch::BATCH_MESSAGES;
 use crate::connect::Bus;
 use crate::error::Error;
-use crate::message::{self, Headers, OutMessage, Ttl};
+use crate::message::{self, Headers, Ttl};
 use crate::publish::{Outcome, Part, as_batch};
 
 /// A message and what must stand before it on its subject.
@@ -74,18 +74,10 @@ impl From<Outcome> for AppendAnswer {
 
 impl Append {
     pub(crate) fn part(&self) -> Result<Part, Error> {
-        let message = OutMessage {
-            subject: self.subject.clone(),
-            headers: self.headers.clone(),
-            payload: self.payload.clone(),
-            ttl: self.ttl,
-            msg_id: self.msg_id.clone(),
-            rollup: false,
-        };
-        let mut headers = message.header_map()?;
+        let mut headers = message::kept_map(&self.headers, self.ttl, self.msg_id.as_deref())?;
         let expected = self.expected_last_seq.to_string();
-        message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, &expected)?;
-        Ok(Part { subject: message.subject, headers, payload: message.payload })
+        message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, expected)?;
+        Ok(Part { subject: self.subject.clone(), headers, payload: self.payload.clone() })
     }
 }
 

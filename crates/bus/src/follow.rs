@@ -8,7 +8,8 @@
 //!                             └─ other stream, shorter, or a gap ─► Reset
 //! ```
 //!
-//! Invariants: a message is given once, in the order of its sequence; `CaughtUp { through }` is
+//! Invariants: a message is given once at most, in the order of its sequence, and left out only where the owner
+//! knows it by itself ([`Follow::pass`]); `CaughtUp { through }` is
 //! proven by the stream's leader, not by the replica that delivers; nothing that a foreign client
 //! stored can stop the flow. The last one needs the careful steps: a header that the client cannot
 //! read ends its connection, so after each loss the next message is read by the one way that cannot
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::connect::Bus;
@@ -38,6 +39,8 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 const RESET_CONFIRM: Duration = Duration::from_millis(500);
 /// Messages read carefully after losses that follow each other, at most.
 const CAREFUL_MAX: u32 = 256;
+/// So many messages that the owner knows by itself are worth a consumer that begins behind them.
+const PASS_MIN: u64 = 5_000;
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +94,7 @@ pub enum FollowEvent {
 pub struct Follow {
     events: mpsc::Receiver<FollowEvent>,
     confirm: Arc<Notify>,
+    passed: watch::Sender<Passed>,
     supervisor: JoinHandle<()>,
 }
 
@@ -98,7 +102,12 @@ impl Follow {
     /// The next event; `None` only when the runtime ends. May be dropped and called again without
     /// loss.
     pub async fn next(&mut self) -> Option<FollowEvent> {
-        self.events.recv().await
+        let event = self.events.recv().await;
+        if let Some(FollowEvent::Reset { .. }) = event {
+            self.passed
+                .send_modify(|passed| *passed = Passed { resets: passed.resets + 1, through: 0 });
+        }
+        event
     }
 
     /// Ends the following and waits until the consumer is removed, for a process that is about to end.
@@ -106,6 +115,16 @@ impl Follow {
         drop(self.events);
         // It fails only when the runtime ends, and nothing can be waited for then.
         self.supervisor.await.ok();
+    }
+
+    /// Notes that the owner knows every message up to `through` by itself: those that are not on their way yet are
+    /// left out where they are many. Those that are come all the same.
+    pub fn pass(&self, through: u64) {
+        self.passed.send_if_modified(|passed| {
+            let further = through > passed.through;
+            passed.through = passed.through.max(through);
+            further
+        });
     }
 
     /// Asks for a `CaughtUp` through the head that the stream's leader has now.
@@ -123,18 +142,29 @@ impl Bus {
         self.stream_state(&options.stream).await?;
         let (tx, events) = mpsc::channel(FOLLOW_QUEUE);
         let confirm = Arc::new(Notify::new());
+        let (passed, passing) = watch::channel(Passed::default());
         let supervisor = Supervisor {
             bus: self.clone(),
             place: Place::new(options.from),
             options,
             tx,
             confirm: Arc::clone(&confirm),
+            passing,
+            resets: 0,
             careful: 0,
             consumer: None,
         };
         let supervisor = tokio::spawn(supervisor.run());
-        Ok(Follow { events, confirm, supervisor })
+        Ok(Follow { events, confirm, passed, supervisor })
     }
+}
+
+/// How far the owner needs nothing, since the last `Reset` that it has taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Passed {
+    /// How many of them it has taken: what it knew of the stream before is nothing to go by.
+    resets: u64,
+    through: u64,
 }
 
 /// How far the owner has been told.
@@ -202,6 +232,9 @@ struct Supervisor {
     options: FollowOptions,
     tx: mpsc::Sender<FollowEvent>,
     confirm: Arc<Notify>,
+    passing: watch::Receiver<Passed>,
+    /// How many `Reset`s were told.
+    resets: u64,
     place: Place,
     careful: u32,
     consumer: Option<String>,
@@ -251,13 +284,20 @@ impl Supervisor {
     ) -> Result<std::convert::Infallible, End> {
         let mut state = self.state(created).await?;
         self.step_carefully().await?;
-        let (stream, filter) = (&self.options.stream, self.options.filter.as_deref());
-        let mut session = Session::start(&self.bus, stream, filter, self.place.begin()).await?;
-        self.consumer = Some(session.name().to_owned());
+        let mut session = self.session().await?;
         let mut owed = session.pending_at_start > 0 || !self.prove(state.last_seq).await?;
         loop {
+            if let Some(through) = self.passed() {
+                self.place.advance(through);
+                self.remove_consumer().await;
+                session = self.session().await?;
+                if owed && through >= state.last_seq {
+                    owed = !self.prove(state.last_seq).await?;
+                }
+            }
             let step = tokio::select! {
                 step = session.next() => step,
+                Ok(()) = self.passing.changed() => continue,
                 () = self.confirm.notified() => {
                     state = self.state(created).await?;
                     owed = !self.prove(state.last_seq).await?;
@@ -279,6 +319,21 @@ impl Supervisor {
                 Step::Lost(reason) => return Err(End::Lost(reason)),
             }
         }
+    }
+
+    /// A consumer that begins where the owner's knowledge ends.
+    async fn session(&mut self) -> Result<Session, End> {
+        let (stream, filter) = (&self.options.stream, self.options.filter.as_deref());
+        let session = Session::start(&self.bus, stream, filter, self.place.begin()).await?;
+        self.consumer = Some(session.name().to_owned());
+        Ok(session)
+    }
+
+    /// Up to where the owner needs nothing, if that is worth a new consumer.
+    fn passed(&self) -> Option<u64> {
+        let Passed { resets, through } = *self.passing.borrow();
+        let far = through >= self.place.through().saturating_add(PASS_MIN);
+        (resets == self.resets && far).then_some(through)
     }
 
     /// Passes on a message and those that are here already; gives how many match behind them.
@@ -304,7 +359,11 @@ impl Supervisor {
                 Some(Step::Idle) | None => break,
             }
         }
-        self.tell(FollowEvent::Messages(messages)).await?;
+        // A replica that lags behind begins at its own end, which may lie before what was given.
+        messages.retain(|message| message.seq > self.place.through());
+        if !messages.is_empty() {
+            self.tell(FollowEvent::Messages(messages)).await?;
+        }
         self.place.advance(last);
         lost.map_or(Ok(pending), Err)
     }
@@ -343,6 +402,7 @@ impl Supervisor {
             From::LastPerSubject => Begin::LastPerSubject,
         });
         let StreamState { first_seq, last_seq, created, .. } = state;
+        self.resets += 1;
         self.tell(FollowEvent::Reset { first_seq, last_seq, created }).await?;
         Err(End::Lost("the stream was reset".into()))
     }

@@ -180,7 +180,7 @@ impl Bus {
         operation: Option<&str>,
     ) -> Result<LeaseAnswer, Error> {
         let mut headers = async_nats::HeaderMap::new();
-        message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, &expected.to_string())?;
+        message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, expected.to_string())?;
         if let Some(operation) = operation {
             message::insert(&mut headers, message::KV_OPERATION, operation)?;
         }

@@ -206,11 +206,11 @@ impl Bus {
         for part in &parts {
             self.check_size(&part.subject, part.payload.len())?;
         }
-        let subjects: Vec<String> = parts.iter().map(|part| part.subject.clone()).collect();
-        let broken = self.broken(move |denied| subjects.iter().any(|subject| subject == denied));
+        let subjects = Subjects::of(&parts);
+        let broken = self.broken(|denied| subjects.iter().any(|subject| subject == denied));
         let exchange = async {
             tokio::select! {
-                outcome = self.send_batch(parts) => outcome,
+                outcome = self.send_batch(parts, &subjects) => outcome,
                 failure = broken => Outcome::from_failure(failure),
             }
         };
@@ -225,7 +225,7 @@ impl Bus {
         outcome
     }
 
-    async fn send_batch(&self, parts: Vec<Part>) -> Result<Outcome, Error> {
+    async fn send_batch(&self, parts: Vec<Part>, subjects: &Subjects) -> Result<Outcome, Error> {
         let client = &self.inner.client;
         let inbox = client.new_inbox();
         let Ok(mut answers) = client.subscribe(inbox.clone()).await else {
@@ -233,7 +233,6 @@ impl Bus {
         };
         let last = parts.len().saturating_sub(1);
         for (index, Part { subject, headers, payload }) in parts.into_iter().enumerate() {
-            let name = subject.clone();
             let sent = if index == 0 || index == last {
                 let inbox = inbox.clone();
                 client.publish_with_reply_and_headers(subject, inbox, headers, payload).await
@@ -241,7 +240,9 @@ impl Bus {
                 client.publish_with_headers(subject, headers, payload).await
             };
             if sent.is_err() {
-                return Err(Error::Subject(name));
+                return Err(Error::Subject(
+                    subjects.iter().nth(index).unwrap_or_default().to_owned(),
+                ));
             }
         }
         while let Some(answer) = answers.next().await {
@@ -266,13 +267,33 @@ pub(crate) struct Part {
     pub(crate) payload: Bytes,
 }
 
+/// The subjects of a batch, in one text: they are looked at only when something is wrong.
+#[derive(Debug)]
+struct Subjects(String);
+
+impl Subjects {
+    fn of(parts: &[Part]) -> Self {
+        let bytes = parts.iter().map(|part| part.subject.len() + 1).sum();
+        let mut text = String::with_capacity(bytes);
+        for part in parts {
+            text.push_str(&part.subject);
+            text.push('\n');
+        }
+        Self(text)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.split_terminator('\n')
+    }
+}
+
 /// Puts the batch headers on messages that are to be stored together.
 pub(crate) fn as_batch(mut parts: Vec<Part>) -> Result<Vec<Part>, Error> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let last = parts.len();
     for (index, part) in parts.iter_mut().enumerate() {
         message::insert(&mut part.headers, message::BATCH_ID, &id)?;
-        message::insert(&mut part.headers, message::BATCH_SEQ, &(index + 1).to_string())?;
+        message::insert(&mut part.headers, message::BATCH_SEQ, (index + 1).to_string())?;
         if index + 1 == last {
             message::insert(&mut part.headers, message::BATCH_COMMIT, "1")?;
         }

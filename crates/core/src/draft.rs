@@ -16,7 +16,6 @@ use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 
 use crate::calendar::Calendars;
-use crate::fire;
 use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
 use crate::job::Job;
 use crate::keys::{self, KeyHash};
@@ -27,11 +26,13 @@ use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::position;
 use crate::release::{Slots, held};
-use crate::shard::Due;
 use crate::turn::{BYTES_MAX, EVENTS_MAX, HistoryRead, Now, Planned, Reply, RunAppend, Settings};
 
 /// What an event costs beside its body: subject, headers, framing.
 pub(crate) const OVERHEAD_BYTES: usize = 600;
+/// A batch that has so many events gets room for as many as it may have: it would grow there step by step, and so
+/// would what is kept beside them.
+const MANY_EVENTS: usize = 64;
 /// The most bytes of an event that repeats neither a definition nor params.
 pub(crate) const SMALL_BYTES: usize = 1024;
 
@@ -224,9 +225,18 @@ impl<'a> Draft<'a> {
             | LogEvent::Cursor(_)
             | LogEvent::Meta(_) => {}
         }
-        let planned = Planned::new(event);
+        self.push(Planned::new(event));
+    }
+
+    fn push(&mut self, planned: Planned) {
         self.bytes += planned.body.len() + OVERHEAD_BYTES;
         self.plans.events.push(planned);
+        if self.plans.events.len() == MANY_EVENTS {
+            let more = EVENTS_MAX - MANY_EVENTS;
+            self.plans.events.reserve_exact(more);
+            self.jobs.reserve(more);
+            self.fired.reserve(more);
+        }
     }
 
     fn count_fired(&mut self, fired: &Fired) {
@@ -242,7 +252,9 @@ impl<'a> Draft<'a> {
     }
 
     fn with_job(&mut self, id: &JobId, change: impl FnOnce(&mut Job)) {
-        if let Some(mut job) = self.job(id).cloned() {
+        if let Some(job) = self.jobs.get_mut(id) {
+            change(job);
+        } else if let Some(mut job) = self.base.job(id).cloned() {
             change(&mut job);
             self.jobs.insert(id.clone(), job);
         }
@@ -458,33 +470,6 @@ impl<'a> Draft<'a> {
             }
         } else {
             self.skip(state, SkipReason::Overlap, one);
-        }
-    }
-
-    /// Fires every shard whose back-off has passed.
-    pub(crate) fn retry(&mut self) {
-        if self.settings.hold {
-            return;
-        }
-        let base = self.base;
-        for (at, id) in &base.timers {
-            if *at > self.now.horizon() {
-                break;
-            }
-            let Some(shard) = base.shards.get(id).filter(|_| !base.ending.contains(id)) else {
-                continue;
-            };
-            let (_, Due::Retry) = shard.timer() else { continue };
-            if !self.has_room(1, shard.fired.params.as_str().len() + 4 * 1024) {
-                break;
-            }
-            let mut fired = Fired::clone(&shard.fired);
-            fired.fire_no += 1;
-            fired.fired_at = self.now.wall;
-            fired.epoch = self.epoch;
-            fired.node = self.node();
-            fired.traceparent = fire::traceparent(&fired, shard.fired.is_traced());
-            self.emit(LogEvent::Fired(fired));
         }
     }
 }

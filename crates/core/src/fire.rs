@@ -1,15 +1,16 @@
-//! The order that begins a run: what a slot, a trigger or a backfill fires.
+//! The orders of a run: what a slot, a trigger or a backfill fires, and its retries.
 //!
 //! Invariant: a fire is self-contained, and its run id follows from the job's life and the cause alone.
 
 use cronstream_schemas::definition::JobDefinition;
-use cronstream_schemas::event::{Cause, Fired, JobState};
+use cronstream_schemas::event::{Cause, Fired, JobState, LogEvent};
 use cronstream_schemas::id::{RunId, RunSeed};
 
 use crate::definition::lifetime;
 use crate::draft::{Draft, Order};
 use crate::retry;
 use crate::schedule::Zone;
+use crate::shard::Due;
 
 impl Draft<'_> {
     /// The first fire of a run.
@@ -58,9 +59,36 @@ impl Draft<'_> {
         fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
         fired
     }
+
+    /// Fires every shard whose back-off has passed.
+    pub(crate) fn retry(&mut self) {
+        if self.settings.hold {
+            return;
+        }
+        let base = self.base;
+        for (at, id) in &base.timers {
+            if *at > self.now.horizon() {
+                break;
+            }
+            let Some(shard) = base.shards.get(id).filter(|_| !base.ending.contains(id)) else {
+                continue;
+            };
+            let (_, Due::Retry) = shard.timer() else { continue };
+            if !self.has_room(1, shard.fired.params.as_str().len() + 4 * 1024) {
+                break;
+            }
+            let mut fired = Fired::clone(&shard.fired);
+            fired.fire_no += 1;
+            fired.fired_at = self.now.wall;
+            fired.epoch = self.epoch;
+            fired.node = self.node();
+            fired.traceparent = traceparent(&fired, shard.fired.is_traced());
+            self.emit(LogEvent::Fired(fired));
+        }
+    }
 }
 
 /// The place of a fire's span; whether a run is traced is decided by its first fire.
 pub(crate) fn traceparent(fired: &Fired, traced: bool) -> String {
-    fired.run.trace_context(&fired.span_name(), traced).to_string()
+    fired.run.trace_context(fired.span_name(), traced).to_string()
 }

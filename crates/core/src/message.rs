@@ -66,9 +66,12 @@ pub fn envelope(prefix: &Prefix, event: &LogEvent, now: Timestamp) -> Envelope {
                 Cause::Slot(_) | Cause::Backfill(_) => e.keep_until,
                 Cause::Trigger(_) => keys::keep_until(e),
             };
+            // The batch puts its own header beside it.
+            let mut headers = Vec::with_capacity(2);
+            headers.push((header::TRACEPARENT, e.traceparent.clone()));
             Envelope {
                 message_id: Some(e.id().to_string()),
-                headers: vec![(header::TRACEPARENT, e.traceparent.clone())],
+                headers,
                 ..plain(prefix.fire(&e.queue, &e.job), Keep::For(until.since(now)))
             }
         }

@@ -5,14 +5,16 @@
 
 use cronstream_schemas::event::{Failure, FailureKind, Fired, Place, RunEvent};
 use cronstream_schemas::name::Name;
-use cronstream_schemas::subject::Prefix;
-use cronstream_schemas::trace::TraceContext;
-use opentelemetry_proto::tonic::trace::v1::Span;
+use cronstream_schemas::trace::{SpanId, TraceContext};
 
+use crate::encoded::Encoded;
 use crate::fire::{about, named};
 use crate::moment::Moment;
 use crate::names;
-use crate::span::{Draft, Kind};
+use crate::span::{Draft, Head, Kind};
+
+/// About as many bytes as the spans of an attempt have.
+const ABOUT_BYTES: usize = 2_048;
 
 /// How a task is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +54,10 @@ pub enum Outcome<'a> {
 pub struct AttemptSpans<'a> {
     /// The order.
     pub fired: &'a Fired,
-    /// The installation's prefix.
-    pub prefix: &'a Prefix,
+    /// The span of the order.
+    pub fire: SpanId,
+    /// The subject that it came on.
+    pub subject: &'a str,
     /// Where it stood.
     pub place: Place,
     /// Whose it was.
@@ -76,14 +80,14 @@ pub struct AttemptSpans<'a> {
 
 /// The place of the task's span, which is handed to the task.
 #[must_use]
-pub fn handler_context(fired: &Fired, place: Place) -> TraceContext {
-    context("handler", fired, place)
+pub fn handler_context(fired: &Fired, place: Place, sampled: bool) -> TraceContext {
+    context("handler", fired, place, sampled)
 }
 
-fn context(what: &str, fired: &Fired, place: Place) -> TraceContext {
+fn context(what: &str, fired: &Fired, place: Place, sampled: bool) -> TraceContext {
     let Place { fire_no, delivery, .. } = place;
-    let name = format!("{what}.{}.{fire_no}.{delivery}", fired.shard);
-    fired.run.trace_context(&name, fired.is_traced())
+    let name = format_args!("{what}.{}.{fire_no}.{delivery}", fired.shard);
+    fired.run.trace_context(name, sampled)
 }
 
 impl HandlerKind {
@@ -139,64 +143,71 @@ fn words(failure: &Failure) -> (&'static str, &str) {
     (kind, &failure.message)
 }
 
-impl AttemptSpans<'_> {
+impl<'a> AttemptSpans<'a> {
     /// The spans, the attempt's last.
     #[must_use]
-    pub fn spans(&self) -> Vec<Span> {
-        let wait = self.waited_since.map(|since| self.wait(since));
-        wait.into_iter().chain([self.handler(), self.attempt()]).collect()
+    pub fn write(&self) -> Encoded {
+        let mut spans = Encoded::with_capacity(ABOUT_BYTES);
+        let attempt = self.place_of("attempt", self.place);
+        if let Some(since) = self.waited_since {
+            self.write_wait(&mut spans, since);
+        }
+        self.write_handler(&mut spans, attempt.span);
+        self.write_attempt(&mut spans, attempt);
+        spans
     }
 
-    fn wait(&self, since: Moment) -> Span {
-        let at = context("wait", self.fired, self.place);
-        let span = Draft::new(names::QUEUE_WAIT, at, (since, self.started));
-        self.numbered(named(self.below_fire(span), self.fired)).done()
+    fn write_wait(&self, spans: &mut Encoded, start: Moment) {
+        let (at, parent) = (self.place_of("wait", self.place), Some(self.fire));
+        let (name, kind, end) = (names::QUEUE_WAIT, Kind::Internal, self.started);
+        let span = Draft::new(spans, Head { name, kind, at, parent, start, end });
+        self.numbered(named(span, self.fired)).done();
     }
 
-    fn attempt(&self) -> Span {
-        let fired = self.fired;
-        let at = context("attempt", fired, self.place);
-        let span = Draft::new(names::ATTEMPT, at, (self.started, self.ended)).kind(Kind::Consumer);
+    fn write_attempt(&self, spans: &mut Encoded, at: TraceContext) {
+        let (fired, parent) = (self.fired, Some(self.fire));
+        let (name, kind) = (names::ATTEMPT, Kind::Consumer);
+        let (start, end) = (self.started, self.ended);
+        let span = Draft::new(spans, Head { name, kind, at, parent, start, end });
         let mut span = self
-            .numbered(about(self.below_fire(span), fired))
+            .numbered(about(span, fired))
             .text(names::MESSAGING_SYSTEM, "nats")
             .text(names::MESSAGING_OPERATION_NAME, "process")
             .text(names::MESSAGING_OPERATION_TYPE, "process")
-            .text(names::MESSAGING_DESTINATION, self.prefix.fire(&fired.queue, &fired.job))
+            .text(names::MESSAGING_DESTINATION, self.subject)
             .text(names::MESSAGING_CONSUMER_GROUP, fired.queue.as_str())
-            .text(names::MESSAGING_MESSAGE_ID, fired.id().to_string())
+            .shown(names::MESSAGING_MESSAGE_ID, fired.id())
             .number(names::FENCING_TOKEN, self.token)
             .text(names::OUTCOME, self.outcome.as_str());
         if let Some(previous) = self.previous {
-            span = span.linked_to(context("attempt", fired, previous), "previous attempt");
+            span = span.linked_to(self.place_of("attempt", previous), "previous attempt");
         }
-        self.judged(span).done()
+        self.judged(span).done();
     }
 
-    fn handler(&self) -> Span {
-        let HandlerTimes { kind, started, ended } = self.handler;
-        let span =
-            Draft::new(names::HANDLER, handler_context(self.fired, self.place), (started, ended))
-                .kind(kind.span_kind())
-                .child_of(context("attempt", self.fired, self.place).span)
-                .text(names::HANDLER_KIND, kind.as_str());
-        self.judged(self.numbered(named(span, self.fired))).done()
+    fn write_handler(&self, spans: &mut Encoded, attempt: SpanId) {
+        let HandlerTimes { kind: how, started: start, ended: end } = self.handler;
+        let (at, parent) = (handler_context(self.fired, self.place, true), Some(attempt));
+        let (name, kind) = (names::HANDLER, how.span_kind());
+        let span = Draft::new(spans, Head { name, kind, at, parent, start, end })
+            .text(names::HANDLER_KIND, how.as_str());
+        self.judged(self.numbered(named(span, self.fired))).done();
     }
 
-    fn below_fire(&self, span: Draft) -> Draft {
-        match self.fired.traced() {
-            Some(fire) => span.child_of(fire.span),
-            None => span,
-        }
+    fn place_of(&self, what: &str, place: Place) -> TraceContext {
+        context(what, self.fired, place, true)
     }
 
-    fn numbered(&self, span: Draft) -> Draft {
+    fn numbered<'b>(&self, span: Draft<'b>) -> Draft<'b> {
         span.number(names::ATTEMPT_NO, self.place.attempt)
             .number(names::DELIVERY, self.place.delivery)
             .text(names::NODE, self.node.as_str())
     }
 
-    fn judged(&self, span: Draft) -> Draft {
+    fn judged<'b>(&self, span: Draft<'b>) -> Draft<'b>
+    where
+        'a: 'b,
+    {
         match self.outcome.failure() {
             Some((kind, message)) => span.failed(kind, message),
             None => span,

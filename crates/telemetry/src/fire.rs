@@ -7,11 +7,11 @@ use cronstream_schemas::event::{Cause, Fired};
 use cronstream_schemas::id::{FireId, Partition, ShardId};
 use cronstream_schemas::name::Name;
 use cronstream_schemas::subject::Prefix;
-use opentelemetry_proto::tonic::trace::v1::Span;
 
+use crate::encoded::Encoded;
 use crate::moment::Moment;
 use crate::names;
-use crate::span::{Draft, Kind};
+use crate::span::{Draft, Head, Kind};
 
 /// An order, and where and by whom it was stored.
 #[derive(Debug, Clone, Copy)]
@@ -29,22 +29,23 @@ pub struct StoredFire<'a> {
 }
 
 impl StoredFire<'_> {
-    /// Its span; `None` where the run is not traced.
-    #[must_use]
-    pub fn span(&self) -> Option<Span> {
+    /// Writes its span; nothing where the run is not traced.
+    pub fn write(&self, spans: &mut Encoded) {
         let fired = self.fired;
-        let at = fired.traced()?;
+        let Some(at) = fired.traced() else { return };
         let first = fired.fire_no <= 1;
-        let since = if first { fired.scheduled_at } else { fired.fired_at };
+        let start = if first { fired.scheduled_at } else { fired.fired_at }.into();
         let lateness = self.stored.nanos().saturating_sub(Moment::from(fired.scheduled_at).nanos());
-        let id = fired.id().to_string();
-        let mut span = Draft::new(names::FIRE, at, (since.into(), self.stored))
-            .kind(Kind::Producer)
+        let root = root(fired);
+        let parent = (fired.id() != root).then(|| fired.run.span_id(root));
+        let (kind, end) = (Kind::Producer, self.stored);
+        let head = Head { name: names::FIRE, kind, at, parent, start, end };
+        let mut span = Draft::new(spans, head)
             .text(names::MESSAGING_SYSTEM, "nats")
             .text(names::MESSAGING_OPERATION_NAME, "publish")
             .text(names::MESSAGING_OPERATION_TYPE, "send")
-            .text(names::MESSAGING_DESTINATION, self.prefix.fire(&fired.queue, &fired.job))
-            .text(names::MESSAGING_MESSAGE_ID, id)
+            .text(names::MESSAGING_DESTINATION, &self.prefix.fire(&fired.queue, &fired.job))
+            .shown(names::MESSAGING_MESSAGE_ID, fired.id())
             .number(names::EPOCH, fired.epoch.0)
             .number(names::PARTITION, self.partition.0)
             .text(names::NODE, self.node.as_str());
@@ -52,15 +53,12 @@ impl StoredFire<'_> {
         if first {
             span = span.number(names::LATENESS_MS, lateness / 1_000_000);
         }
-        if fired.id() != root(fired) {
-            span = span.child_of(fired.run.span_id(&root(fired).to_string()));
-        }
         if let (true, Cause::Trigger(trigger)) = (first, &fired.cause)
             && let Some(sender) = trigger.traceparent.as_ref().and_then(|text| text.parse().ok())
         {
             span = span.linked_to(sender, "trigger");
         }
-        Some(span.done())
+        span.done();
     }
 }
 
@@ -70,21 +68,21 @@ const fn root(fired: &Fired) -> FireId {
 }
 
 /// What every span tells about its run.
-pub(crate) fn named(span: Draft, fired: &Fired) -> Draft {
-    span.text(names::JOB, fired.job.to_string()).number(names::FIRE_NO, fired.fire_no)
+pub(crate) fn named<'a>(span: Draft<'a>, fired: &Fired) -> Draft<'a> {
+    span.shown(names::JOB, &fired.job).number(names::FIRE_NO, fired.fire_no)
 }
 
 /// What those tell beside it that others lie below.
-pub(crate) fn about(span: Draft, fired: &Fired) -> Draft {
+pub(crate) fn about<'a>(span: Draft<'a>, fired: &Fired) -> Draft<'a> {
     let cause = match fired.cause {
         Cause::Slot(_) => "slot",
         Cause::Trigger(_) => "trigger",
         Cause::Backfill(_) => "backfill",
     };
     named(span, fired)
-        .text(names::RUN, fired.run.to_string())
+        .shown(names::RUN, fired.run)
         .number(names::SHARD, fired.shard)
-        .text(names::SLOT, fired.scheduled_at.to_string())
+        .shown(names::SLOT, fired.scheduled_at)
         .text(names::CAUSE, cause)
         .number(names::REVISION, fired.revision.0)
         .text(names::QUEUE, fired.queue.as_str())

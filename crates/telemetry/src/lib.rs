@@ -11,6 +11,7 @@
 //! nothing that fires or runs ever waits for a span; what is lost is counted.
 
 mod attempt;
+mod encoded;
 mod fire;
 pub mod metrics;
 mod moment;
@@ -22,9 +23,9 @@ mod span;
 mod tasks;
 
 pub use attempt::{AttemptSpans, HandlerKind, HandlerTimes, Outcome, handler_context};
+pub use encoded::Encoded;
 pub use fire::StoredFire;
 pub use moment::Moment;
-pub use opentelemetry_proto::tonic::trace::v1::Span;
 pub use publish::{FLUSH_WITHIN, Publisher, Service};
 pub use queue::{QUEUE_SPANS, Spans, SpansReceiver};
 pub use relay::{Relay, RelayError, RelayOptions};

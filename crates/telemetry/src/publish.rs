@@ -8,25 +8,22 @@ use bytes::Bytes;
 use cronstream_bus::{AppendAnswer, Bus};
 use cronstream_schemas::id::Instance;
 use futures::{StreamExt, stream};
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use prost::{Message as _, encode_length_delimiter, length_delimiter_len};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::encoded::{BATCH_SPANS, Encoded, batches};
 use crate::names;
 use crate::queue::{Spans, SpansReceiver};
-use crate::span::text;
 
 /// How long the spans that wait at the end may take to leave.
 pub const FLUSH_WITHIN: Duration = Duration::from_millis(700);
-/// Spans in a batch, at most.
-const BATCH_SPANS: usize = 512;
-/// Bytes of a batch's spans, at most.
-const BATCH_BYTES: usize = 512 * 1024;
 /// What stands before a field of a message in protobuf: its number and that its length follows. The `resource_spans` of
-/// a request are field 1; the `scope_spans` of those, and the `spans` of these, are field 2.
+/// a request are field 1, the `scope_spans` of those field 2.
 const FIELD_1: u8 = 1 << 3 | 2;
 const FIELD_2: u8 = 2 << 3 | 2;
 /// How long a span waits for company: as long as what a crash loses.
@@ -68,13 +65,6 @@ struct Outlet {
     /// A `ScopeSpans` without its spans.
     scope: Vec<u8>,
     spans: Spans,
-}
-
-/// Spans of one message, as the fields that they are in it.
-#[derive(Debug, Default)]
-struct Encoded {
-    bytes: Vec<u8>,
-    count: usize,
 }
 
 impl Service {
@@ -126,23 +116,22 @@ impl Outlet {
     async fn run(self, mut receiver: SpansReceiver, stop: CancellationToken) {
         let mut losing = false;
         loop {
-            let first = tokio::select! {
-                biased;
-                first = receiver.next() => first,
-                () = stop.cancelled() => None,
-            };
-            let Some(mut spans) = first else { return };
             tokio::select! {
-                () = gather(&mut receiver, &mut spans) => {}
+                () = receiver.wait(1) => {}
+                () = stop.cancelled() => {}
+            }
+            tokio::select! {
+                () = receiver.wait(BATCH_SPANS) => {}
                 () = tokio::time::sleep(GATHER) => {}
                 () = stop.cancelled() => {}
             }
-            while spans.len() < GATHER_SPANS
-                && let Some(more) = receiver.next_now()
-            {
-                spans.extend(more);
+            let spans = receiver.take(GATHER_SPANS);
+            if spans.is_empty() && stop.is_cancelled() {
+                return;
             }
-            let lost = self.publish(spans).await;
+            let batches = batches(spans);
+            let lost = self.publish(&batches).await;
+            receiver.give_back(batches);
             if lost > 0 && !losing {
                 tracing::warn!(lost, subject = self.subject, "the broker takes no spans: lost");
             }
@@ -151,23 +140,24 @@ impl Outlet {
     }
 
     /// Stores spans and returns how many were lost.
-    async fn publish(&self, spans: Vec<Span>) -> usize {
-        let lost = stream::iter(batches(spans))
-            .map(async |batch| {
-                let count = batch.count;
-                if self.store(batch).await {
-                    self.spans.published(count);
-                    0
-                } else {
-                    self.spans.dropped(count);
-                    count
-                }
-            })
-            .buffer_unordered(BATCHES_IN_FLIGHT);
+    async fn publish(&self, batches: &[Encoded]) -> usize {
+        let sends: Vec<_> = batches.iter().map(|batch| self.publish_one(batch)).collect();
+        let lost = stream::iter(sends).buffer_unordered(BATCHES_IN_FLIGHT);
         lost.fold(0, async |sum, lost| sum + lost).await
     }
 
-    async fn store(&self, spans: Encoded) -> bool {
+    async fn publish_one(&self, batch: &Encoded) -> usize {
+        let count = batch.count();
+        if self.store(batch).await {
+            self.spans.published(count);
+            0
+        } else {
+            self.spans.dropped(count);
+            count
+        }
+    }
+
+    async fn store(&self, spans: &Encoded) -> bool {
         let body = Bytes::from(request(&self.resource, &self.scope, &spans.bytes));
         for n in 1..=TRIES {
             match self.bus.append_any(&self.subject, body.clone()).await {
@@ -185,35 +175,9 @@ impl Outlet {
     }
 }
 
-async fn gather(receiver: &mut SpansReceiver, spans: &mut Vec<Span>) {
-    while spans.len() < BATCH_SPANS {
-        match receiver.next().await {
-            Some(more) => spans.extend(more),
-            None => return,
-        }
-    }
-}
-
-/// Cuts spans into batches; one that is too large by itself makes a batch of its own, which the broker judges. Each
-/// span is encoded here and once: a tree of messages is measured anew at each of its levels.
-fn batches(spans: Vec<Span>) -> Vec<Encoded> {
-    let mut batches: Vec<Encoded> = Vec::new();
-    let mut one = Vec::new();
-    for span in spans {
-        one.clear();
-        one.push(FIELD_2);
-        span.encode_length_delimited(&mut one).expect("a vector grows");
-        match batches.last_mut() {
-            Some(batch)
-                if batch.count < BATCH_SPANS && batch.bytes.len() + one.len() <= BATCH_BYTES =>
-            {
-                batch.bytes.extend_from_slice(&one);
-                batch.count += 1;
-            }
-            Some(_) | None => batches.push(Encoded { bytes: one.clone(), count: 1 }),
-        }
-    }
-    batches
+fn text(key: &str, value: impl Into<String>) -> KeyValue {
+    let value = Some(AnyValue { value: Some(Value::StringValue(value.into())) });
+    KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
 /// A `ScopeSpans` without spans.
@@ -248,29 +212,18 @@ fn field(key: u8, length: usize, body: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::trace::v1::Span;
 
     use super::*;
 
-    fn span(bytes: usize) -> Span {
-        Span { name: "x".repeat(bytes), ..Span::default() }
-    }
-
-    #[test]
-    fn a_batch_is_bounded_in_spans_and_bytes() {
-        let sizes =
-            |spans: Vec<Span>| batches(spans).iter().map(|batch| batch.count).collect::<Vec<_>>();
-        assert_eq!(sizes(Vec::new()), Vec::<usize>::new());
-        assert_eq!(sizes(vec![span(1); 2 * BATCH_SPANS + 1]), [BATCH_SPANS, BATCH_SPANS, 1]);
-        assert_eq!(sizes(vec![span(BATCH_BYTES / 4); 5]), [3, 2]);
-        assert_eq!(sizes(vec![span(1), span(2 * BATCH_BYTES), span(1)]), [1, 1, 1]);
-    }
-
     #[test]
     fn a_batch_is_a_request_as_opentelemetry_defines_it() {
-        let spans = vec![span(1), span(300), Span { attributes: vec![text("a", "b")], ..span(0) }];
+        let named = |name: &str| Span { name: name.into(), ..Span::default() };
+        let spans = [named("a"), Span { attributes: vec![text("a", "b")], ..named("b") }];
+        let mut encoded = Encoded::default();
+        spans.iter().for_each(|span| encoded.push(span));
         let service = Service::Executor { instance: Instance(uuid::Uuid::from_u128(7)) };
-        let batch = batches(spans.clone()).remove(0);
-        let body = request(&service.resource(), &scope(), &batch.bytes);
+        let body = request(&service.resource(), &scope(), &encoded.bytes);
         let mut read = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
         assert_eq!(read.encode_to_vec(), body);
         let mut of_resource = read.resource_spans.remove(0);

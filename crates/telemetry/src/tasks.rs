@@ -14,6 +14,7 @@ use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::encoded::Encoded;
 use crate::names;
 use crate::queue::{Spans, SpansReceiver};
 
@@ -61,8 +62,9 @@ impl TaskSpans {
 
 impl SpanExporter for Exporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let count = batch.len();
-        self.0.record(count, move || batch.into_iter().map(Into::into).collect());
+        let mut spans = Encoded::default();
+        batch.into_iter().for_each(|span| spans.push(&span.into()));
+        self.0.record(&spans);
         Ok(())
     }
 }
@@ -83,6 +85,8 @@ pub fn in_handler<F: Future>(handler: TraceContext, work: F) -> WithContext<F> {
 mod tests {
     use super::*;
 
+    use opentelemetry_proto::tonic::trace::v1::ScopeSpans;
+    use prost::Message as _;
     use tracing::Instrument as _;
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -112,10 +116,9 @@ mod tests {
         in_handler(handler, async { outer().await }).await;
 
         let (spans, mut receiver) = task_spans.into_channel();
-        let mut found = Vec::new();
-        while let Some(more) = receiver.next_now() {
-            found.extend(more);
-        }
+        let found: Vec<Encoded> = receiver.take(usize::MAX);
+        let found = found.iter().flat_map(|some| some.bytes.iter().copied()).collect::<Vec<_>>();
+        let found = ScopeSpans::decode(found.as_slice()).unwrap().spans;
         let [inner, outer] = &found[..] else { panic!("{found:?}") };
         assert_eq!((inner.name.as_str(), outer.name.as_str()), ("inner", "outer"));
         assert_eq!(outer.trace_id, run.trace_id());

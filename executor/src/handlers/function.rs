@@ -51,24 +51,32 @@ impl Function {
         }))
     }
 
-    /// Runs the function on a task of its own.
-    pub(crate) async fn run(&self, context: TaskContext, params: Json) -> TaskResult {
+    /// Runs the function on a task of its own, which begins at once.
+    pub(crate) fn run(
+        &self,
+        context: TaskContext,
+        params: Json,
+    ) -> impl Future<Output = TaskResult> + use<> {
         let (function, cancel) = (Arc::clone(&self.0), context.cancel.clone());
         let trace = context.trace;
         // Called inside, so that spans which the function makes before its first `await` are its own too.
         let work = in_handler(trace, async move { function(context, params).await });
         let mut work = AbortOnDropHandle::new(tokio::spawn(work));
-        let ended = tokio::select! {
-            ended = &mut work => ended,
-            () = cancel.cancelled() => match tokio::time::timeout(STOP_GRACE, &mut work).await {
-                Ok(ended) => ended,
-                Err(_) => return Err(stopped()),
-            },
-        };
-        ended.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => Err(TaskError::retry(format!("task panicked: {}", words(panic.as_ref())))),
-            Err(_) => Err(stopped()),
-        })
+        async move {
+            let ended = tokio::select! {
+                ended = &mut work => ended,
+                () = cancel.cancelled() => match tokio::time::timeout(STOP_GRACE, &mut work).await {
+                    Ok(ended) => ended,
+                    Err(_) => return Err(stopped()),
+                },
+            };
+            ended.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(panic) => {
+                    Err(TaskError::retry(format!("task panicked: {}", words(panic.as_ref()))))
+                }
+                Err(_) => Err(stopped()),
+            })
+        }
     }
 }
 

@@ -15,6 +15,8 @@ use std::time::Duration;
 use cronstream_core::attempt::TaskOutcome;
 use cronstream_schemas::json::Json;
 use cronstream_telemetry::HandlerKind;
+use futures::FutureExt as _;
+use futures::future::Either;
 
 use crate::task::{TaskContext, TaskError, into_outcome};
 
@@ -45,15 +47,31 @@ impl Handler {
         }
     }
 
-    /// Runs the task until it ends or its context is cancelled.
-    pub(crate) async fn run(&self, context: TaskContext, params: &Json) -> TaskOutcome {
-        let result = match self {
-            Self::Command(command) => return command.run(&context, params).await,
-            Self::Function(function) => function.run(context, params.clone()).await,
-            Self::Http(http) => until_cancelled(&context, http.run(&context, params)).await,
-            Self::Nats(nats) => until_cancelled(&context, nats.run(&context, params)).await,
+    /// Runs the task until it ends or its context is cancelled. All but functions are apart, so that these are not
+    /// carried about in as much room as a process or a request takes.
+    pub(crate) fn run<'a>(
+        &'a self,
+        context: TaskContext,
+        params: &'a Json,
+    ) -> impl Future<Output = TaskOutcome> + use<'a> {
+        let apart = match self {
+            Self::Function(function) => {
+                let result = function.run(context, params.clone());
+                return Either::Left(result.map(|result| into_outcome(result, None)));
+            }
+            Self::Command(command) => async move { command.run(&context, params).await }.boxed(),
+            Self::Http(http) => async move {
+                let result = until_cancelled(&context, http.run(&context, params)).await;
+                into_outcome(result, None)
+            }
+            .boxed(),
+            Self::Nats(nats) => async move {
+                let result = until_cancelled(&context, nats.run(&context, params)).await;
+                into_outcome(result, None)
+            }
+            .boxed(),
         };
-        into_outcome(result, None)
+        Either::Right(apart)
     }
 }
 

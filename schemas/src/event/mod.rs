@@ -7,6 +7,8 @@ mod log;
 mod overrides;
 mod run;
 
+use std::cell::RefCell;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,6 +29,14 @@ pub enum Decoded<E> {
     },
 }
 
+/// The largest room that is kept for the next event of a thread.
+const SCRATCH_MAX_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Where events are written before their length is known: what a body takes is what it is long.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A body that is no event of any version.
 #[derive(Debug, thiserror::Error)]
 #[error("not an event: {0}")]
@@ -39,7 +49,13 @@ pub trait Event: Serialize + DeserializeOwned {
 
     /// The event's JSON.
     fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("events have string keys only")
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            serde_json::to_writer(&mut *scratch, self).expect("events have string keys only");
+            let body = scratch.as_slice().to_vec();
+            scratch.shrink_to(SCRATCH_MAX_BYTES);
+            body
+        })
     }
 
     /// Reads an event.

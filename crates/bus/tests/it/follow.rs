@@ -58,6 +58,22 @@ async fn read_through(follow: &mut Follow, next: u64, through: u64) -> Vec<Store
     got
 }
 
+/// The sequences of the next messages.
+async fn read_some(follow: &mut Follow) -> Vec<u64> {
+    within("messages", async {
+        loop {
+            match follow.next().await.unwrap() {
+                FollowEvent::Messages(messages) => {
+                    return messages.iter().map(|it| it.seq).collect();
+                }
+                FollowEvent::CaughtUp { .. } => {}
+                reset @ FollowEvent::Reset { .. } => panic!("{reset:?}"),
+            }
+        }
+    })
+    .await
+}
+
 async fn caught_up(follow: &mut Follow) -> u64 {
     within("caught up", async {
         loop {
@@ -276,6 +292,45 @@ async fn a_slow_owner_gets_everything() {
     // The queue is full long before the first is taken.
     publish(&bus, 100).await;
     read_through(&mut follow, 1, 5100).await;
+}
+
+#[tokio::test]
+async fn what_the_owner_knows_is_left_out_and_nothing_else() {
+    let server = Server::start();
+    let bus = server.bus().await;
+    publish(&bus, 9000).await;
+    let mut follow = bus.follow(commands(From::Oldest)).await.unwrap();
+    let first = read_some(&mut follow).await;
+    follow.pass(8900);
+    let last = publish(&bus, 100).await;
+    let mut seqs: Vec<u64> = first;
+    while seqs.last() != Some(&last) {
+        seqs.extend(read_some(&mut follow).await);
+    }
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    assert!(seqs.len() < 8000, "{} of 9100 were given", seqs.len());
+    let behind = seqs.iter().copied().filter(|seq| *seq > 8900);
+    assert_eq!(behind.collect::<Vec<_>>(), (8901..=9100).collect::<Vec<_>>());
+    follow.confirm();
+    assert_eq!(caught_up(&mut follow).await, 9100);
+    assert_eq!(consumers(&bus, "CRON_COMMANDS").await, 1);
+}
+
+#[tokio::test]
+async fn what_was_known_of_another_stream_leaves_nothing_out() {
+    let server = Server::start();
+    let bus = server.bus().await;
+    publish(&bus, 6200).await;
+    let mut follow = bus.follow(commands(From::Oldest)).await.unwrap();
+    read_through(&mut follow, 1, 6200).await;
+    let client = async_nats::connect(server.url()).await.unwrap();
+    client.request("$JS.API.STREAM.DELETE.CRON_COMMANDS", "".into()).await.unwrap();
+    bus.init(&crate::server::init(1)).await.unwrap();
+    publish(&bus, 6100).await;
+    // It is told of the new stream, and the owner has not heard it yet.
+    follow.pass(6200);
+    reset(&mut follow).await;
+    read_through(&mut follow, 1, 6100).await;
 }
 
 #[tokio::test]
