@@ -1,6 +1,6 @@
 //! What an executor counts and says of itself.
 //!
-//! Invariant: this is a report; no decision reads it.
+//! Invariant: this is a report, and no decision reads it, but for the fires in hand: each is handled once at a time.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

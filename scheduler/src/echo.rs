@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What a leader stores comes back to it as messages of the log, which it has folded already. To deliver and read
-//! them costs the broker and this node a third of what storing them did, just when the next fires wait: so the log is
-//! read a little later, or as soon as no batch is out, and from behind what this node has stored itself, where nobody
+//! them costs the broker and this node a third of what storing them did, just when the next fires wait: so in a burst
+//! the log is read a little later, or as soon as no large batch is out, and from behind what this node has stored itself, where nobody
 //! else's messages lie before that.
 //!
 //! Invariants: the log is never left unread for longer than [`LATER`]. Nothing is left out but what this node has

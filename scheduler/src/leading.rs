@@ -14,7 +14,7 @@ use crate::claims::Outcome;
 use crate::input::{Operation, Survey};
 use crate::node::Node;
 use crate::route;
-use crate::seat::{DEAD_IN_FLIGHT_MAX, Reading, Seat, Stage, new_instance};
+use crate::seat::{DEAD_IN_FLIGHT_MAX, Looks, Reading, Seat, Stage, new_instance};
 use crate::takeover::{self, Verdict};
 
 /// How long after the lease TTL a node waits for its name.
@@ -161,7 +161,7 @@ impl Node {
         sent: Duration,
         answer: &LeaseAnswer,
     ) {
-        let now = self.clock.monotonic();
+        let (now, moment) = (self.clock.monotonic(), self.moment());
         let outcome = self.claims.answered(key, (operation, sent), answer, now);
         if outcome == Outcome::Unclear && now.saturating_sub(self.bucket_asked) > BUCKET_EVERY {
             self.bucket_asked = now;
@@ -173,8 +173,13 @@ impl Node {
             return;
         };
         if let (Stage::Standby, Some(instance)) = (&seat.stage, self.claims.instance(key)) {
+            // What was sent under a claim that was left may still be answered: the next term takes another one.
+            if seat.left == Some(instance) {
+                self.claims.give_up(&self.desk, key, moment);
+                return;
+            }
             let partition = seat.partition.number;
-            seat.stage = Stage::Surveying { instance, survey: None, doubts: 0 };
+            seat.stage = Stage::Surveying { instance, survey: None, looks: Looks::default() };
             self.desk.survey(partition, instance, Duration::ZERO);
         }
     }
@@ -219,8 +224,7 @@ impl Node {
         let now = self.clock.wall();
         for seat in &mut self.seats {
             let number = seat.partition.number;
-            let Stage::Surveying { instance, survey: Some(survey), doubts } = &mut seat.stage
-            else {
+            let Stage::Surveying { instance, survey: Some(survey), looks } = &mut seat.stage else {
                 continue;
             };
             let folded = self.log.through >= survey.log.last_seq
@@ -243,12 +247,15 @@ impl Node {
                     self.desk.commit(instance, &batch);
                     seat.stage = Stage::TakingOver { instance, hear_through, stored: None };
                 }
-                Verdict::Stop(why) if *doubts >= DOUBTS_MAX => seat.stop(why),
-                Verdict::Again if *doubts >= AGAIN_MAX => {
+                Verdict::Stop(why) if looks.doubts >= DOUBTS_MAX => seat.stop(why),
+                Verdict::Again if looks.again >= AGAIN_MAX => {
                     seat.stop("the log ends before what this node has read of it".into());
                 }
-                Verdict::Again | Verdict::Stop(_) => {
-                    *doubts += 1;
+                verdict @ (Verdict::Again | Verdict::Stop(_)) => {
+                    match verdict {
+                        Verdict::Stop(_) => looks.doubts += 1,
+                        Verdict::Again | Verdict::Go => looks.again += 1,
+                    }
                     if let Stage::Surveying { survey, .. } = &mut seat.stage {
                         *survey = None;
                     }

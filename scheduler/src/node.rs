@@ -100,6 +100,7 @@ impl Node {
             settings: Settings {
                 prefix: names.prefix().clone(),
                 hold: options.hold,
+                max_clock_error: options.max_clock_error,
                 cursor_refresh: options.cursor_refresh,
                 trace_ratio: options.trace_ratio,
                 bounds: Bounds::default(),

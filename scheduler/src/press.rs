@@ -3,7 +3,7 @@
 //! ```text
 //!   partition 0: [event, event, cursor] ─┐
 //!   partition 3: [event, cursor] ────────┼─► waiting ─► [ e e c  e c  e c ] ─► stored: each its own sequence
-//!   partition 5: [event, cursor] ────────┘     └ two groups out at most         else: each settles by itself
+//!   partition 5: [event, cursor] ────────┘     └ four groups out at most        else: each settles by itself
 //! ```
 //!
 //! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
@@ -23,7 +23,7 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::commit::{self, Open};
 
-/// Groups that are out at once: the broker stores one while the next is made.
+/// Groups that are out at once: the broker stores some while the next are made.
 const GROUPS_OUT: usize = 4;
 /// So many messages are worth a group while another is out; fewer wait for its answer. Two small groups hinder each
 /// other in the broker more than the second gains.

@@ -33,13 +33,22 @@ pub(crate) enum Stage {
     /// It folds.
     Standby,
     /// It holds the lease and reads the streams' heads.
-    Surveying { instance: Instance, survey: Option<Box<Survey>>, doubts: u32 },
+    Surveying { instance: Instance, survey: Option<Box<Survey>>, looks: Looks },
     /// Its first cursor is out, or stored: what an earlier leader stored before it may still be to be read.
     TakingOver { instance: Instance, hear_through: u64, stored: Option<u64> },
     /// It decides.
     Leading(Leading),
     /// Nobody here may lead it.
     Stopped { why: String },
+}
+
+/// How often a candidate has looked at the heads in vain.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Looks {
+    /// Another leader had written since.
+    pub(crate) again: u32,
+    /// They contradicted the fold.
+    pub(crate) doubts: u32,
 }
 
 /// A leader's state.
@@ -68,6 +77,8 @@ pub(crate) struct Seat {
     pub(crate) stage: Stage,
     /// Since when the lease looks free.
     pub(crate) free_since: Option<Duration>,
+    /// The claim that was stepped down from last.
+    pub(crate) left: Option<Instance>,
     /// Why the last batch is not stored yet.
     pub(crate) stuck: Option<String>,
     /// Batches that were refused since this node started.
@@ -93,6 +104,7 @@ impl Seat {
             partition: Partition::new(number),
             stage: Stage::Standby,
             free_since: None,
+            left: None,
             stuck: None,
             fenced: 0,
             fires: Fires::default(),
@@ -144,6 +156,7 @@ impl Seat {
     /// Goes back to folding; what is out will show in the log.
     pub(crate) fn step_down(&mut self) {
         self.partition.follow();
+        self.left = self.instance().or(self.left);
         self.stage = Stage::Standby;
         self.free_since = None;
         self.stuck = None;

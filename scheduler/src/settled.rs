@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use cronstream_core::turn::Batch;
 use cronstream_schemas::event::{Cause, Fired, LogEvent};
 use cronstream_schemas::id::{Instance, Partition};
 
@@ -14,6 +13,7 @@ use crate::decisions;
 use crate::input::Fate;
 use crate::node::Node;
 use crate::seat::{Leading, Seat, Stage};
+use crate::tally::Tally;
 
 /// How long no fire goes by itself after one whose answer was lost.
 const WHOLE_FOR: Duration = Duration::from_secs(10);
@@ -112,10 +112,17 @@ impl Node {
                 Stage::Leading(leading) if leading.closed_at.is_some_and(|seq| through >= seq) => {
                     leading.closed_at = None;
                     let batch = leading.in_flight.take();
-                    let is_stored =
-                        |batch: &Batch| batch.events.iter().all(|it| is_folded(seat, &it.event));
-                    if let Some(batch) = batch.as_deref().filter(|batch| is_stored(batch)) {
-                        decisions::log(batch);
+                    let Some(batch) = batch else { continue };
+                    let stored = batch.events.iter().all(|it| is_folded(seat, &it.event));
+                    let partition = batch.cursor.partition.0;
+                    tracing::info!(
+                        partition,
+                        stored,
+                        "the log tells what no answer told of a fire"
+                    );
+                    if stored {
+                        decisions::log(&batch);
+                        Tally::of(&batch).count(&self.desk.metrics);
                     }
                 }
                 Stage::TakingOver { .. }

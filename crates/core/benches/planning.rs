@@ -141,6 +141,7 @@ fn partition(states: &[LogEvent], now: Timestamp) {
     let settings = Settings {
         prefix: Prefix::default(),
         hold: false,
+        max_clock_error: Duration::from_millis(500),
         cursor_refresh: Duration::from_secs(6 * 3_600),
         trace_ratio: TraceRatio::default(),
         bounds: Bounds::default(),

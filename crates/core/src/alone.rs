@@ -26,14 +26,12 @@ use crate::turn::Planned;
 
 /// How long after its newest cursor a leader lets fires go by themselves; then another cursor passes them.
 pub const ALONE_FOR: Duration = Duration::from_secs(5);
-/// How far the clocks may differ by which a message's lifetime began and is judged, rounding included.
-const LIFETIME_ERROR: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(1);
 
-/// Before which instant slots are in doubt for whoever takes over behind `cursor`.
+/// Before which instant slots are in doubt for whoever takes over behind `cursor`. None goes by itself behind one whose
+/// own doubt stands.
 pub(crate) fn doubt_behind(cursor: &Cursor) -> Option<Timestamp> {
-    let before = cursor.at.plus(ALONE_FOR);
-    let before = cursor.doubt_before.map_or(before, |earlier| earlier.max(before));
+    let before = cursor.doubt_before.unwrap_or_else(|| cursor.at.plus(ALONE_FOR));
     Some(before).filter(|before| cursor.position.due < *before)
 }
 
@@ -49,39 +47,44 @@ impl Partition {
         });
         // The cursor tells of runs, should their stream be recreated.
         let tells_of_runs = cursor.dead_through > 0 || self.runs_through == 0;
-        is_plain && tells_of_runs && now < cursor.at.plus(ALONE_FOR)
+        let is_fresh = cursor.doubt_before.is_none() && now < cursor.at.plus(ALONE_FOR);
+        is_plain && tells_of_runs && is_fresh
     }
 
     /// The cursor that ends a batch, and the one that closes it where its event went by itself and may not be
     /// stored: `next`, which is still at the position before, at `position` and where it is.
     pub(crate) fn next_cursors(&self, next: Cursor, position: Position) -> (Cursor, Cursor) {
         let closing = Cursor { doubt_before: doubt_behind(&next), ..next.clone() };
-        let before = self.cursor.as_ref().filter(|_| self.fired_seq > self.cursor_seq);
-        let doubt_before = before.map_or(next.doubt_before, doubt_behind);
-        let doubt_before = doubt_before.filter(|before| position.due < *before);
+        // A clock that was set back may leave the position before what was fired.
+        let fired = self.unpassed.map(|at| at.plus(TICK));
+        let doubt_before = next.doubt_before.max(fired).filter(|before| position.due < *before);
         (Cursor { position, doubt_before, ..next }, closing)
     }
 
-    /// Whether a cursor must pass fires that stand behind the newest one.
-    pub(crate) fn is_to_be_passed(&self, cursor: &Cursor, now: Timestamp) -> bool {
-        self.fired_seq > self.cursor_seq && cursor.at.plus(ALONE_FOR) <= now
+    /// Whether a cursor at `position` must pass fires that stand behind the newest one, or what is in doubt behind it.
+    pub(crate) fn is_to_be_passed(&self, position: &Position, now: Timestamp) -> bool {
+        let Some(cursor) = &self.cursor else { return false };
+        let passes_fires = self.unpassed.is_some() && cursor.at.plus(ALONE_FOR) <= now;
+        passes_fires || cursor.doubt_before.is_some_and(|before| before <= position.due)
     }
 
-    /// When a cursor must pass the fires that stand behind the newest one.
+    /// When a cursor must pass the fires that stand behind the newest one, and what is in doubt behind it.
     pub(crate) fn passed_by(&self) -> Option<Timestamp> {
-        let cursor = self.cursor.as_ref().filter(|_| self.fired_seq > self.cursor_seq);
-        cursor.map(|cursor| cursor.at.plus(ALONE_FOR))
+        let cursor = self.cursor.as_ref()?;
+        let fires = self.unpassed.map(|_| cursor.at.plus(ALONE_FOR));
+        fires.into_iter().chain(cursor.doubt_before).min()
     }
 }
 
 impl Draft<'_> {
-    /// Skips the slots in (`after`, `through`] that an earlier leader may have fired by themselves, and whose fires
-    /// the log may have lost since; gives the instant behind which slots are undecided then, or none without room.
+    /// Skips the slots after `after` that an earlier leader may have fired by themselves, and whose fires the log may
+    /// have lost since; gives the instant behind which slots are undecided then, or none without room. They are judged
+    /// by the state under which they were fired: whatever a command that waits makes of the job comes behind them.
     pub(crate) fn skip_doubtful(
         &mut self,
         state: &JobState,
         plan: &Plan,
-        (after, through): (Timestamp, Timestamp),
+        after: Timestamp,
     ) -> Option<Timestamp> {
         let doubt = self.base.cursor().and_then(|cursor| cursor.doubt_before);
         let (Some(before), Some(definition)) = (doubt, &state.definition) else {
@@ -91,8 +94,10 @@ impl Draft<'_> {
             return Some(after);
         }
         let kept = lifetime(definition) + definition.retention.to_duration();
-        let lost = self.now.wall.plus(LIFETIME_ERROR).minus(kept);
-        let through = before.minus(TICK).min(lost).min(through).minus(plan.jitter());
+        // The clocks by which the lifetime began and is judged, and whole seconds.
+        let error = 2 * self.settings.max_clock_error + Duration::from_secs(1);
+        let lost = self.now.wall.plus(error).minus(kept);
+        let through = before.minus(TICK).min(lost).minus(plan.jitter());
         let ranges = overrides::ranges(&state.overrides, plan, after, through);
         if !self.has_room(ranges.len(), ranges.len() * SMALL_BYTES) {
             return None;

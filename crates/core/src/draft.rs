@@ -302,10 +302,8 @@ impl<'a> Draft<'a> {
         let Some(definition) = &state.definition else { return Progress::Done };
         let decided = decided.unwrap_or(Timestamp::MIN);
         let (plan, after) = self.beyond_records(definition, plan.into_owned(), after, decided);
-        let Some(after) = self.skip_doubtful(&state, &plan, (after, through)) else {
-            return Progress::Full;
-        };
-        let slots = (after, through.minus(plan.jitter()));
+        let Some(after) = self.skip_doubtful(&state, &plan, after) else { return Progress::Full };
+        let slots = (after, through.minus(plan.jitter()).max(after));
         let misfire = misfire::in_effect(definition, &plan);
         let (overridden, last) = overrides::stretches(&state, &plan, slots, misfire, self.now.wall);
         for (before, it) in &overridden {

@@ -79,8 +79,8 @@ pub struct Partition {
     pub number: Number,
     pub(crate) cursor: Option<Cursor>,
     pub(crate) cursor_seq: u64,
-    /// The newest fire.
-    pub(crate) fired_seq: u64,
+    /// When the latest of the fires behind the newest cursor was decided, if there are some.
+    pub(crate) unpassed: Option<Timestamp>,
     pub(crate) log_through: u64,
     pub(crate) runs_through: u64,
     pub(crate) commands_seen: u64,
@@ -124,7 +124,7 @@ impl Partition {
             number,
             cursor: None,
             cursor_seq: 0,
-            fired_seq: 0,
+            unpassed: None,
             log_through: 0,
             runs_through: 0,
             commands_seen: 0,
@@ -169,7 +169,7 @@ impl Partition {
             | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state) => self.apply_state(state.clone()),
             LogEvent::Fired(fired) => {
-                self.fired_seq = seq;
+                self.unpassed = self.unpassed.max(Some(fired.fired_at));
                 self.apply_fired(fired.clone());
             }
             LogEvent::Held(held) => self.apply_held(held),
@@ -373,6 +373,7 @@ impl Partition {
     }
 
     fn apply_cursor(&mut self, seq: u64, cursor: &Cursor) {
+        self.unpassed = None;
         self.cursor_seq = self.cursor_seq.max(seq);
         let newer = self
             .cursor

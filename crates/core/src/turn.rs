@@ -53,6 +53,8 @@ pub struct Settings {
     pub prefix: Prefix,
     /// Fold and account, fire nothing.
     pub hold: bool,
+    /// How far a leader's clock may be from the broker's.
+    pub max_clock_error: Duration,
     /// How old a cursor that lags behind the commands may become.
     pub cursor_refresh: Duration,
     /// Which share of the runs is traced.
@@ -160,7 +162,7 @@ impl Partition {
             appends.extend(planned.appends);
             let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
             let lags = cursor.commands_through < planned.commands_through;
-            let passes = self.is_to_be_passed(&cursor, now.wall);
+            let passes = self.is_to_be_passed(&position, now.wall);
             // Jobs go by new days once a cursor says that they owe nothing from before.
             let days = self.replans.iter().any(|(from, _)| *from <= now.horizon());
             if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days || passes

@@ -162,3 +162,101 @@ fn a_partition_whose_cursor_knows_of_no_runs_writes_one_before_fires_go_by_thems
     world.store(&batch);
     assert!(decided(&mut world, 6_000).unwrap().alone.is_some());
 }
+
+/// The events of all batches until nothing is left to do, but cursors.
+fn settled(world: &mut World) -> Vec<LogEvent> {
+    let known = world.log.len();
+    world.settle(|_, _, _| {});
+    let decided = world.log[known..].iter();
+    decided.filter(|event| !matches!(event, LogEvent::Cursor(_))).cloned().collect()
+}
+
+/// Slots of the first life that fire.
+fn fires(events: &[LogEvent]) -> Vec<Timestamp> {
+    let slot = |event: &LogEvent| match event {
+        LogEvent::Fired(fired) => Some(fired.scheduled_at),
+        _ => None,
+    };
+    events.iter().filter_map(slot).collect()
+}
+
+/// A command was read by nobody while the slot behind it was fired by itself, which the log has lost since.
+fn check_waiting_command(body: &str, subject: &str, command: &str) {
+    let slot = begin().plus(Duration::from_secs(2));
+    let mut world = defined(&[("a", body)]);
+    world.now = begin().plus(Duration::from_secs(90));
+    world.publish(begin().plus(Duration::from_secs(1)), subject, command, None);
+    world.take_over();
+    let events = settled(&mut world);
+    assert!(!fires(&events).contains(&slot), "{subject} {command}: {events:?}");
+    let skips = |event: &LogEvent| match event {
+        LogEvent::Skipped(Skipped { what: SkippedWhat::Slots { first, last, .. }, .. }) => {
+            (*first..=*last).contains(&slot)
+        }
+        _ => false,
+    };
+    assert_eq!(events.iter().filter(|event| skips(event)).count(), 1, "{subject}: {events:?}");
+}
+
+/// Due every 2 s; its fires are kept for a minute and some seconds, and every missed slot fires.
+const BRIEF: &str = r#"{"task":"t","schedule":{"every":"2s"},"overlap":"allow","timeout":"1s","start_within":"5s",
+    "retention":"60s","max_attempts":1,"misfire":{"policy":"fire_all","threshold":"1s","limit":1000,"window":"1h"}}"#;
+
+#[test]
+fn a_command_that_waited_makes_no_slot_fire_again_that_went_by_itself_behind_it() {
+    let longer = BRIEF.replace("60s", "1h");
+    check_waiting_command(BRIEF, "cron.define.n.a", &longer);
+    check_waiting_command(BRIEF, "cron.skip.n.a", r#"{"slot":"2027-01-15T10:00:50Z"}"#);
+    check_waiting_command(BRIEF, "cron.pause.n.a", "");
+    check_waiting_command(BRIEF, "cron.delete.n.a", "");
+    let jittered = BRIEF.replace(r#""overlap""#, r#""jitter":"3s","overlap""#);
+    check_waiting_command(&jittered, "cron.define.n.a", &jittered.replace("60s", "1h"));
+}
+
+#[test]
+fn an_idle_partition_passes_what_was_in_doubt_at_its_takeover() {
+    let mut world = defined(&[("a", ONCE)]);
+    let batch = decided(&mut world, 2_000).unwrap();
+    store_alone(&mut world, &batch);
+    world.now = begin().plus(Duration::from_secs(3));
+    world.take_over();
+    assert!(world.turn().batch.is_none());
+    let passed = begin().plus(ALONE_FOR);
+    assert!(world.turn().wake_at.is_some_and(|at| at <= passed));
+    let batch = decided(&mut world, 5_000).expect("the doubt is passed");
+    assert!(batch.events.is_empty() && batch.cursor.doubt_before.is_none(), "{batch:?}");
+    world.store(&batch);
+    assert_eq!(decided(&mut world, 6_000), None);
+    // However long afterwards, and whoever leads: the slot has its outcome.
+    world.now = begin().plus(Duration::from_secs(900));
+    world.log.retain(|event| !matches!(event, LogEvent::Fired(_)));
+    world.take_over();
+    assert_eq!(settled(&mut world), []);
+}
+
+#[test]
+fn a_leader_that_decided_nothing_puts_no_more_slots_in_doubt() {
+    let mut world = defined(&[("a", BRIEF)]);
+    for later in [90, 91] {
+        world.now = begin().plus(Duration::from_secs(later));
+        world.take_over();
+        assert_eq!(world.leader.cursor().unwrap().doubt_before, Some(begin().plus(ALONE_FOR)));
+    }
+    let first = settled(&mut world).into_iter().find_map(|event| match event {
+        LogEvent::Skipped(Skipped { what: SkippedWhat::Slots { first, last, .. }, .. }) => {
+            Some((first, last))
+        }
+        _ => None,
+    });
+    let slot = |second| begin().plus(Duration::from_secs(second));
+    assert_eq!(first, Some((slot(2), slot(4))));
+}
+
+#[test]
+fn nothing_goes_by_itself_behind_a_cursor_whose_doubt_stands() {
+    let mut world = defined(&[("a", EVERY)]);
+    world.now = begin().plus(Duration::from_millis(1_500));
+    world.take_over();
+    let batch = decided(&mut world, 2_000).unwrap();
+    assert!(batch.alone.is_none(), "{batch:?}");
+}

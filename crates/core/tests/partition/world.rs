@@ -69,6 +69,7 @@ impl World {
             settings: Settings {
                 prefix: Prefix::default(),
                 hold: false,
+                max_clock_error: Duration::from_millis(500),
                 cursor_refresh: Duration::from_secs(6 * 3_600),
                 trace_ratio: TraceRatio::default(),
                 bounds: Bounds::default(),

@@ -16,7 +16,7 @@ use crate::rest::come_to_rest;
 use crate::rule::Rule;
 use crate::ticker::TickerMove;
 use crate::transcript::Failed;
-use crate::world::{Config, Fate, Left, Move, Script, World};
+use crate::world::{Config, Fate, Left, MAX_CLOCK_ERROR, Move, Script, World};
 
 /// Of how many worlds one is brought to rest.
 const RESTS_EVERY: u64 = 251;
@@ -51,7 +51,7 @@ pub(crate) enum Scope {
 impl Scope {
     fn left(self) -> Left {
         match self {
-            Self::Ticks => Left {
+            Self::Ticks | Self::Alone => Left {
                 advances: 1,
                 takeovers: 2,
                 lost_requests: 1,
@@ -64,14 +64,6 @@ impl Scope {
                 takeovers: 1,
                 lost_answers: 1,
                 ticker_crashes: 1,
-                ..Left::default()
-            },
-            Self::Alone => Left {
-                advances: 1,
-                takeovers: 2,
-                lost_requests: 1,
-                lost_answers: 1,
-                early_timeouts: 1,
                 ..Left::default()
             },
             Self::Late => Left { advances: 1, takeovers: 2, ..Left::default() },
@@ -148,6 +140,7 @@ impl Scope {
             settings: Settings {
                 prefix: Prefix::default(),
                 hold: false,
+                max_clock_error: MAX_CLOCK_ERROR,
                 cursor_refresh: Duration::from_secs(3_600),
                 trace_ratio: TraceRatio::default(),
                 bounds: Bounds::default(),

@@ -21,7 +21,7 @@ use crate::rng::Rng;
 use crate::rule::Rule;
 use crate::ticker::TickerMove;
 use crate::transcript::Failed;
-use crate::world::{Config, Fate, Left, Move, Script, World};
+use crate::world::{Config, Fate, Left, MAX_CLOCK_ERROR, Move, Script, World};
 
 /// How many moves a run has before it comes to rest.
 pub(crate) const STEPS: usize = 400;
@@ -89,6 +89,7 @@ fn world(rng: &mut Rng, (bounds, alone): (Bounds, bool), without: Option<Rule>) 
         settings: Settings {
             prefix: Prefix::default(),
             hold: rng.one_in(8),
+            max_clock_error: MAX_CLOCK_ERROR,
             cursor_refresh: Duration::from_secs(60),
             trace_ratio: TraceRatio::default(),
             bounds,
