@@ -1,5 +1,5 @@
-//! One span, written straight into its protobuf: a tree of messages that own their texts costs ten times as much to
-//! make, to measure and to drop.
+//! One span, written straight into its protobuf: a tree of messages takes an allocation for each text in it, and is
+//! measured anew at each of its levels.
 //!
 //! Invariant: what is written is what prost writes of the same span. No span ends before it begins, whatever the
 //! clocks of the machines say that it spans.
