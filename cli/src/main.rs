@@ -90,7 +90,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let Cli { global, verb } = Cli::parse_from(args::hyphened(std::env::args_os()));
-    logging::start(&verb, global.log_format, global.verbose);
+    let lines = logging::start(&verb, global.log_format, global.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&Error::Output(error), false),
@@ -98,7 +98,10 @@ fn main() -> ExitCode {
     let session = Session::new(&global, verb.role());
     let shows = only_shows(&verb);
     // The verbs' own memory is on the heap: the largest of them is a ticker.
-    match runtime.block_on(Box::pin(dispatch(&session, verb))) {
+    let ended = runtime.block_on(Box::pin(dispatch(&session, verb)));
+    // What was logged stands before the error.
+    drop(lines);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error, shows),
     }

@@ -1,19 +1,18 @@
 //! Group commit: events of different shards leave together, for one flush of the broker's disk.
 //!
 //! ```text
-//!   attempts ──► waiting ──► [ ≤ 1,000 events, ≤ 4 MiB, no subject twice ] ──► at most two groups out: a batch,
-//!                   └ at once where none is out, else when a group is worth it      or: each event by itself
+//!   attempts ──► waiting ──► [ ≤ 1,000 events, ≤ 4 MiB, no subject twice ] ──► two batches out at most,
+//!                   └ at once where none is out, else when a group is worth it      or eight groups of single events
 //! ```
 //!
-//! Where every write is flushed, a batch costs one flush instead of hundreds. Where none is, the staging of a batch
-//! costs more than it saves, and the same events leave together as single messages. Which of the two a broker does
-//! faster is measured while it works.
+//! A batch is answered as a whole; of single events each attempt gets its answer as it comes. Which of the two a
+//! broker does faster is tried while it works.
 //!
 //! Invariant: each event keeps its own expectation and gets its own answer, so what a batch holds beside it
 //! never decides what becomes of it.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cronstream_bus::{Append, AppendAnswer, BATCH_MESSAGES, Bus};
 use cronstream_schemas::id::ShardId;
@@ -22,21 +21,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::pace::{Pace, Way};
+
 /// Events in a batch, at most.
 const BATCH_EVENTS: usize = BATCH_MESSAGES;
 /// Bytes in a batch, at most.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// Groups that are out at once: the broker stores one while the next is made. It takes 50 on a stream, of all
-/// executors together.
-const BATCHES_OUT: usize = 2;
-/// So many events are worth a group while another is out; fewer wait for its answer, and cost one batch less.
-const WORTH_ANOTHER: usize = BATCH_EVENTS / 2;
-/// So many events tell how fast a way is.
-const TELLING: usize = 64;
-/// One group in so many is stored the other way, and is no larger than to tell: it may be a hundred times slower.
-const TRY_OTHER: u32 = 128;
-/// How much the newest group counts in the time that an event takes.
-const NEWEST: f64 = 0.3;
 /// Events that wait for the batch before them.
 const QUEUE_EVENTS: usize = 2 * BATCH_EVENTS;
 /// What a message takes beside its body, about.
@@ -142,76 +132,13 @@ impl Group {
     }
 }
 
-/// Whether another batch leaves now.
-const fn leaves(out: usize, waiting: usize) -> bool {
-    match out {
-        0 => waiting > 0,
-        some => some < BATCHES_OUT && waiting >= WORTH_ANOTHER,
-    }
-}
-
-/// How a group of events is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// In one atomic batch.
-    Batch,
-    /// Each by itself, all of them at once.
-    Each,
-}
-
-/// Which way is the faster one here.
-#[derive(Debug, Default)]
-struct Pace {
-    /// Seconds that an event takes in a batch, and by itself.
-    batch: Option<f64>,
-    each: Option<f64>,
-    chosen: u32,
-}
-
-impl Pace {
-    /// The way of the next group, and how many events it may have.
-    fn choose(&mut self, waiting: usize) -> (Way, usize) {
-        // Few events tell little of either way; a batch has the one flush.
-        if waiting < TELLING {
-            return (Way::Batch, BATCH_EVENTS);
-        }
-        self.chosen = self.chosen.wrapping_add(1);
-        let (Some(batch), Some(each)) = (self.batch, self.each) else {
-            return if self.batch.is_none() {
-                (Way::Batch, BATCH_EVENTS)
-            } else {
-                (Way::Each, TELLING)
-            };
-        };
-        let (faster, other) =
-            if batch <= each { (Way::Batch, Way::Each) } else { (Way::Each, Way::Batch) };
-        match self.chosen.is_multiple_of(TRY_OTHER) {
-            true => (other, TELLING),
-            false => (faster, BATCH_EVENTS),
-        }
-    }
-
-    /// Notes how long a group took that was large enough to tell.
-    fn note(&mut self, way: Way, events: usize, took: Duration) {
-        if events < TELLING {
-            return;
-        }
-        let now = took.as_secs_f64() / events as f64;
-        let known = match way {
-            Way::Batch => &mut self.batch,
-            Way::Each => &mut self.each,
-        };
-        *known = Some(known.map_or(now, |before| before + NEWEST * (now - before)));
-    }
-}
-
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
     let (mut waiting, mut out) = (VecDeque::new(), JoinSet::new());
     let mut pace = Pace::default();
     loop {
         tokio::select! {
-            Some(stored) = out.join_next() => if let Ok((way, events, took)) = stored {
-                pace.note(way, events, took);
+            Some(stored) = out.join_next() => if let Ok((next, events, Some(took))) = stored {
+                pace.note(next, events, took);
             },
             entry = entries.recv(), if waiting.len() < QUEUE_EVENTS => match entry {
                 Some(entry) => waiting.push_back(entry),
@@ -226,21 +153,20 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         {
             waiting.push_back(entry);
         }
-        while leaves(out.len(), waiting.len()) {
-            let (way, most) = pace.choose(waiting.len());
-            let (bus, group) = (bus.clone(), Group::take(&mut waiting, most));
+        while let Some(next) = pace.next(out.len(), waiting.len(), BATCH_EVENTS) {
+            let (bus, group) = (bus.clone(), Group::take(&mut waiting, next.most));
             let events = group.len();
             out.spawn(async move {
                 let began = Instant::now();
-                store(&bus, way, group).await;
-                (way, events, began.elapsed())
+                let is_stored = store(&bus, next.way, group).await;
+                (next, events, is_stored.then(|| began.elapsed()))
             });
         }
     }
 }
 
-/// Stores a group whole, else each event by itself.
-async fn store(bus: &Bus, way: Way, group: Group) {
+/// Stores a group whole, else each event by itself; gives whether it stands whole.
+async fn store(bus: &Bus, way: Way, group: Group) -> bool {
     let Group { appends, answers, .. } = group;
     if way == Way::Each {
         return one_by_one(bus, &appends, answers).await;
@@ -257,6 +183,7 @@ async fn store(bus: &Bus, way: Way, group: Group) {
                 // Whoever asked may be gone.
                 reply.send(AppendAnswer::Stored { seq }).ok();
             }
+            return true;
         }
         AppendAnswer::Conflict
         | AppendAnswer::Retry { .. }
@@ -276,12 +203,25 @@ async fn store(bus: &Bus, way: Way, group: Group) {
             }
         }
     }
+    false
 }
 
-async fn one_by_one(bus: &Bus, appends: &[Append], replies: Vec<oneshot::Sender<AppendAnswer>>) {
-    for (answer, reply) in bus.append_each(appends).await.into_iter().zip(replies) {
-        reply.send(answer).ok();
-    }
+/// Gives whether every event was stored.
+async fn one_by_one(
+    bus: &Bus,
+    appends: &[Append],
+    replies: Vec<oneshot::Sender<AppendAnswer>>,
+) -> bool {
+    let (mut replies, mut stored) = (replies.into_iter().map(Some).collect::<Vec<_>>(), 0);
+    bus.append_each(appends, |index, answer| {
+        stored += usize::from(matches!(answer, AppendAnswer::Stored { .. }));
+        if let Some(reply) = replies.get_mut(index).and_then(Option::take) {
+            // Whoever asked may be gone.
+            reply.send(answer).ok();
+        }
+    })
+    .await;
+    stored == appends.len()
 }
 
 fn failed(error: &cronstream_bus::Error) -> AppendAnswer {
@@ -305,39 +245,6 @@ mod tests {
             expected_last_seq: 0,
         };
         Entry { shard: ShardId { run, shard: 0 }, append, answer: oneshot::channel().0 }
-    }
-
-    #[test]
-    fn the_first_event_waits_for_nothing_and_a_few_more_wait_for_its_answer() {
-        for (out, waiting, expected) in [
-            (0, 0, false),
-            (0, 1, true),
-            (1, 1, false),
-            (1, WORTH_ANOTHER - 1, false),
-            (1, WORTH_ANOTHER, true),
-            (BATCHES_OUT, QUEUE_EVENTS, false),
-        ] {
-            assert_eq!(leaves(out, waiting), expected, "{out} out, {waiting} waiting");
-        }
-    }
-
-    #[test]
-    fn the_faster_way_is_taken_and_the_other_one_tried_now_and_then() {
-        let (mut pace, took) = (Pace::default(), Duration::from_millis);
-        let (batch, each) = ((Way::Batch, BATCH_EVENTS), (Way::Each, BATCH_EVENTS));
-        assert_eq!(pace.choose(1), batch, "a few events tell nothing");
-        assert_eq!(pace.choose(100), batch);
-        pace.note(Way::Batch, 100, took(20));
-        assert_eq!(pace.choose(100), (Way::Each, TELLING));
-        pace.note(Way::Each, 100, took(10));
-        let taken: Vec<_> = (0..TRY_OTHER).map(|_| pace.choose(100)).collect();
-        assert_eq!(taken.iter().filter(|way| **way == (Way::Batch, TELLING)).count(), 1);
-        assert!(taken.iter().filter(|way| **way == each).count() > 100);
-        (0..20).for_each(|_| pace.note(Way::Each, 100, took(100)));
-        pace.note(Way::Batch, 1, took(100_000));
-        let taken: Vec<_> = (0..TRY_OTHER).map(|_| pace.choose(100)).collect();
-        assert_eq!(taken.iter().filter(|way| **way == (Way::Each, TELLING)).count(), 1);
-        assert!(taken.iter().filter(|way| **way == batch).count() > 100);
     }
 
     #[test]

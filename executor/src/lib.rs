@@ -41,6 +41,7 @@ mod decisions;
 mod error;
 mod handlers;
 mod journal;
+mod pace;
 mod state;
 mod store;
 mod task;

@@ -8,7 +8,8 @@
 //!
 //! A small atomic batch costs a broker with one replica two milliseconds, however small it is, so at a steady rate
 //! eight partitions that commit each for itself wait for each other. A single message costs a fifth of that: where no
-//! more than [`ALONE_MAX`] fires wait that may go by themselves, they do, beside a group as well.
+//! more than [`SINGLE_MAX`] wait that are one, fires that may go by themselves and cursors without events, they leave
+//! as they are, beside a group as well.
 //!
 //! Invariant: each batch keeps its cursor and what that expects. A group is stored whole or not at all, and what is
 //! not plainly stored is settled alone, so that no batch's fate hangs on another's.
@@ -28,8 +29,8 @@ const GROUPS_OUT: usize = 4;
 /// So many messages are worth a group while another is out; fewer wait for its answer. Two small groups hinder each
 /// other in the broker more than the second gains.
 const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
-/// Fires by themselves that are out at once: more are a group's.
-const ALONE_MAX: usize = 4;
+/// Single messages that are out at once: more are a group's.
+const SINGLE_MAX: usize = 4;
 
 /// How a batch was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Out {
     groups: JoinSet<()>,
-    alone: JoinSet<()>,
+    single: JoinSet<()>,
 }
 
 impl Press {
@@ -86,7 +87,7 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
     loop {
         tokio::select! {
             Some(_) = out.groups.join_next() => {}
-            Some(_) = out.alone.join_next() => {}
+            Some(_) = out.single.join_next() => {}
             entry = entries.recv() => match entry {
                 Some(entry) => waiting.push_back(entry),
                 None => break,
@@ -97,9 +98,9 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         while let Ok(entry) = entries.try_recv() {
             waiting.push_back(entry);
         }
-        for entry in take_alone(out.alone.len(), &mut waiting) {
+        for entry in take_single(out.single.len(), &mut waiting) {
             let bus = bus.clone();
-            out.alone.spawn(async move { store_alone(&bus, entry).await });
+            out.single.spawn(async move { store_single(&bus, entry).await });
         }
         while leaves(out.groups.len(), &waiting) {
             let (bus, group) = (bus.clone(), take(&mut waiting));
@@ -107,22 +108,32 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
         }
     }
     while out.groups.join_next().await.is_some() {}
-    while out.alone.join_next().await.is_some() {}
+    while out.single.join_next().await.is_some() {}
 }
 
-/// Takes what goes by itself now: all that may, if it is not too much.
-fn take_alone(out: usize, waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
-    let alone = waiting.iter().filter(|entry| entry.alone).count();
-    if alone == 0 || out + alone > ALONE_MAX {
+impl Entry {
+    /// Whether it can leave as one message.
+    fn is_single(&self) -> bool {
+        self.alone || self.batch.messages.is_empty()
+    }
+}
+
+/// Takes what leaves as single messages now: all that can, if it is not too much.
+fn take_single(out: usize, waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
+    let single = waiting.iter().filter(|entry| entry.is_single()).count();
+    if single == 0 || out + single > SINGLE_MAX {
         return Vec::new();
     }
-    let (alone, others): (Vec<_>, _) = waiting.drain(..).partition(|entry| entry.alone);
+    let (single, others): (Vec<_>, _) = waiting.drain(..).partition(Entry::is_single);
     waiting.extend(others);
-    alone
+    single
 }
 
-/// Stores the event of a batch by itself.
-async fn store_alone(bus: &Bus, entry: Entry) {
+/// Stores the event of a batch by itself, or a cursor that has none.
+async fn store_single(bus: &Bus, entry: Entry) {
+    if !entry.alone {
+        return store(bus, vec![entry]).await;
+    }
     let told = commit::send_alone(bus, &entry.batch).await.map(Sent::Alone);
     // The node may have ended.
     entry.answer.send(told).ok();
@@ -192,19 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn few_fires_that_may_go_by_themselves_do_and_many_are_a_group() {
+    fn few_single_messages_leave_as_they_are_and_many_are_a_group() {
+        let (alone, cursor, batch) = ((true, 1), (false, 0), (false, 1));
         for (out, waiting, expected) in [
-            (0, vec![true], 1),
-            (0, vec![true; ALONE_MAX], ALONE_MAX),
-            (0, vec![true; ALONE_MAX + 1], 0),
-            (1, vec![true; ALONE_MAX], 0),
-            (ALONE_MAX - 1, vec![true], 1),
-            (0, vec![false, true, false], 1),
-            (0, vec![false], 0),
+            (0, vec![alone], 1),
+            (0, vec![alone; SINGLE_MAX], SINGLE_MAX),
+            (0, vec![alone; SINGLE_MAX + 1], 0),
+            (1, vec![alone; SINGLE_MAX], 0),
+            (SINGLE_MAX - 1, vec![cursor], 1),
+            (0, vec![batch, alone, batch, cursor], 2),
+            (0, vec![batch], 0),
         ] {
-            let entries = waiting.iter().map(|alone| Entry { alone: *alone, ..entry(0, 1, 1) });
+            let entries = waiting.iter().zip(0..).map(|(&(alone, messages), partition)| Entry {
+                alone,
+                ..entry(partition, messages, 1)
+            });
             let mut entries: VecDeque<_> = entries.collect();
-            assert_eq!(take_alone(out, &mut entries).len(), expected, "{out} out, {waiting:?}");
+            assert_eq!(take_single(out, &mut entries).len(), expected, "{out} out, {waiting:?}");
             assert_eq!(entries.len(), waiting.len() - expected);
         }
     }

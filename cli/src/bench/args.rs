@@ -17,7 +17,7 @@ pub(crate) struct Bench {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub(crate) jobs: Option<u32>,
     /// Runs of a round (run).
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 60_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) runs: u32,
     /// Attempts at once of the executor (run).
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -67,9 +67,9 @@ pub(super) async fn run(session: &Session, bench: &Bench) -> Result<Vec<Row>, Er
     let mut rows = Vec::new();
     let mut latency = None;
     for &setting in asked {
-        let stage = Stage::start(session, bench, setting).await?;
-        rows.extend(throughput(session, bench, &stage).await?);
+        rows.extend(throughput(session, bench, setting).await?);
         if latency.is_none() {
+            let stage = stage(session, bench, setting).await?;
             latency = Some(start::latency(session, bench, &stage).await?);
         }
     }
@@ -77,24 +77,36 @@ pub(super) async fn run(session: &Session, bench: &Bench) -> Result<Vec<Row>, Er
     Ok(rows)
 }
 
-/// Rounds of ours without traces, raw, ours with traces.
-async fn throughput(session: &Session, bench: &Bench, stage: &Stage) -> Result<Vec<Row>, Error> {
-    define(stage).await?;
-    let mut raw = RawSide::new(stage, bench.runs).await?;
+/// Brokers of their own, with the jobs defined.
+async fn stage(session: &Session, bench: &Bench, setting: Setting) -> Result<Stage, Error> {
+    let stage = Stage::start(session, bench, setting).await?;
+    define(&stage).await?;
+    Ok(stage)
+}
+
+/// Rounds of ours without traces, raw, ours with traces. A broker gets slower by what it has stored, so that ours has
+/// a new one each time; raw has its own streams beside what it repeats.
+async fn throughput(session: &Session, bench: &Bench, setting: Setting) -> Result<Vec<Row>, Error> {
+    let mut way = None;
     let (mut plain, mut traced) = (Vec::new(), Vec::new());
     for round in 1..=bench.rounds {
-        let (ours, sample) = ours((session, stage), bench, 0.0).await?;
-        let beside = raw.round((session, stage), &sample).await?;
-        let (with_traces, _) = self::ours((session, stage), bench, 1.0).await?;
+        let first = stage(session, bench, setting).await?;
+        let (ours, sample) = ours((session, &first), bench, 0.0).await?;
+        let mut raw = RawSide::new(&first, bench.runs, way).await?;
+        let beside = raw.round((session, &first), &sample).await?;
+        way = raw.way;
+        drop(first);
+        let second = stage(session, bench, setting).await?;
+        let (with_traces, _) = self::ours((session, &second), bench, 1.0).await?;
         session.out.talk(&format!(
-            "run on {}, round {round}: raw {beside:.0}/s by {:?}, ours {ours:.0}/s, with traces {with_traces:.0}/s",
-            stage.setting.label(), raw.way
+            "run on {}, round {round}: raw {beside:.0}/s by {way:?}, ours {ours:.0}/s, with traces {with_traces:.0}/s",
+            setting.label()
         ));
         plain.push(Pair { raw: beside, ours });
         // What is compared here is the product without traces.
         traced.push(Pair { raw: ours, ours: with_traces });
     }
-    let label = stage.setting.label();
+    let label = setting.label();
     let what = ("no-op runs, one executor", label, "runs/s");
     let with = ("no-op runs, every run traced (raw: not traced)", label, "runs/s");
     Ok(vec![
@@ -104,7 +116,7 @@ async fn throughput(session: &Session, bench: &Bench, stage: &Stage) -> Result<V
 }
 
 /// Defines the jobs that are triggered.
-pub(super) async fn define(stage: &Stage) -> Result<(), Error> {
+async fn define(stage: &Stage) -> Result<(), Error> {
     let ticker = stage.ticker(0.0).await?;
     let prefix = stage.bus.names().prefix().clone();
     let body = serde_json::json!({
@@ -154,8 +166,10 @@ async fn ours(
     executor.stop().await?;
     ticker.stop().await?;
     let events = collect(stage, &names.runs, events + 1, "run").await?;
-    let ended = events.last().map_or(began + 1, |event| event.stored_ns);
-    let took = (ended - began) as f64 / 1e9;
+    let at = |event: Option<&RawStored>| event.map_or(began + 1, |event| event.stored_ns) - began;
+    let took = at(events.last()) as f64 / 1e9;
+    let first = at(events.first()) as f64 / 1e6;
+    session.out.talk(&format!("  {side}: the first event {first:.0} ms after its executor began"));
     let of = |kind: &str| {
         let found = events.iter().find(|event| event.payload.starts_with(kind.as_bytes()));
         found.cloned().ok_or_else(|| Error::Measurement(format!("no event begins with {kind}")))
@@ -192,12 +206,12 @@ struct RawSide {
 }
 
 impl RawSide {
-    async fn new(stage: &Stage, runs: u32) -> Result<Self, Error> {
+    async fn new(stage: &Stage, runs: u32, way: Option<Way>) -> Result<Self, Error> {
         let names = stage.bus.names();
         stage.raw.twin(&names.log, RAW_LOG, PREFIX).await?;
         stage.raw.twin(&names.runs, RAW_RUNS, PREFIX).await?;
         stage.raw.durable(RAW_LOG, QUEUE, &format!("{PREFIX}.fire.{QUEUE}.>")).await?;
-        Ok(Self { way: None, used: Arc::default(), runs })
+        Ok(Self { way, used: Arc::default(), runs })
     }
 
     /// Runs a second, by the fastest way.

@@ -1,12 +1,13 @@
 //! A fire that is stored by itself: one message that expects the cursor before it and leaves it where it is.
 //!
 //! ```text
-//!   [event, cursor 7]   fire   fire   [event, cursor 8]          the fires expect cursor 7, as the batch does
-//!                    └─ 5 s at most ─┘
+//!   [event, cursor 7]   fire   fire   cursor 8   fire   …   cursor 9   fire       the first two expect cursor 7
+//!                    └─ 5 s at most ─┘   └ renewed 1 s before, or written 1 s before a slot that is alone
 //! ```
 //!
 //! A small atomic batch costs a broker with one replica five times what a single message does
-//! (`docs/adr/0007-a-fire-by-itself.md`).
+//! (`docs/adr/0007-a-fire-by-itself.md`), so a cursor that is needed leaves by itself as well, before a fire has to
+//! wait for it.
 //!
 //! Invariant: the slot of such a fire is due before [`ALONE_FOR`] has passed since the cursor that it expects. So a
 //! leader that finds the cursor, and whose log may have lost the fire to its lifetime, knows the slots that it may
@@ -15,6 +16,7 @@
 use std::time::Duration;
 
 use cronstream_schemas::event::{Cause, Cursor, Fired, JobState, LogEvent, Position, SkipReason};
+use cronstream_schemas::name::JobId;
 use cronstream_schemas::time::Timestamp;
 
 use crate::definition::lifetime;
@@ -22,17 +24,28 @@ use crate::draft::{Draft, SMALL_BYTES};
 use crate::overrides;
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::turn::Planned;
+use crate::turn::{Now, Planned};
 
 /// How long after its newest cursor a leader lets fires go by themselves; then another cursor passes them.
 pub const ALONE_FOR: Duration = Duration::from_secs(5);
+/// How long before that a cursor is renewed behind which fires stand, and how long before a slot that is due by itself
+/// one is written that lets its fire go.
+pub const AHEAD: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(1);
 
 /// Before which instant slots are in doubt for whoever takes over behind `cursor`. None goes by itself behind one whose
 /// own doubt stands.
 pub(crate) fn doubt_behind(cursor: &Cursor) -> Option<Timestamp> {
     let before = cursor.doubt_before.unwrap_or_else(|| cursor.at.plus(ALONE_FOR));
-    Some(before).filter(|before| cursor.position.due < *before)
+    Some(before).filter(|before| !has_passed(&cursor.position, *before))
+}
+
+/// Whether a position is behind everything that is due before an instant.
+fn has_passed(position: &Position, before: Timestamp) -> bool {
+    match position.job {
+        Some(_) => before <= position.due,
+        None => before <= position.due.plus(TICK),
+    }
 }
 
 impl Partition {
@@ -41,14 +54,10 @@ impl Partition {
     pub(crate) fn may_go_alone(&self, events: &[Planned], cursor: &Cursor, now: Timestamp) -> bool {
         let [Planned { event: LogEvent::Fired(fired), .. }] = events else { return false };
         let Fired { job, cause: Cause::Slot(_), fire_no: 1, .. } = fired else { return false };
-        let is_plain = self.jobs.get(job).is_some_and(|job| {
-            let fixed_delay = job.plan.as_ref().is_some_and(Plan::is_fixed_delay);
-            job.state.overrides.is_empty() && !fixed_delay
-        });
         // The cursor tells of runs, should their stream be recreated.
         let tells_of_runs = cursor.dead_through > 0 || self.runs_through == 0;
         let is_fresh = cursor.doubt_before.is_none() && now < cursor.at.plus(ALONE_FOR);
-        is_plain && tells_of_runs && is_fresh
+        self.is_plain(job) && tells_of_runs && is_fresh
     }
 
     /// The cursor that ends a batch, and the one that closes it where its event went by itself and may not be
@@ -57,23 +66,53 @@ impl Partition {
         let closing = Cursor { doubt_before: doubt_behind(&next), ..next.clone() };
         // A clock that was set back may leave the position before what was fired.
         let fired = self.unpassed.map(|at| at.plus(TICK));
-        let doubt_before = next.doubt_before.max(fired).filter(|before| position.due < *before);
+        let doubt_before = next.doubt_before.max(fired);
+        let doubt_before = doubt_before.filter(|before| !has_passed(&position, *before));
         (Cursor { position, doubt_before, ..next }, closing)
     }
 
-    /// Whether a cursor at `position` must pass fires that stand behind the newest one, or what is in doubt behind it.
-    pub(crate) fn is_to_be_passed(&self, position: &Position, now: Timestamp) -> bool {
-        let Some(cursor) = &self.cursor else { return false };
-        let passes_fires = self.unpassed.is_some() && cursor.at.plus(ALONE_FOR) <= now;
-        passes_fires || cursor.doubt_before.is_some_and(|before| before <= position.due)
+    /// Whether none of a job's slots was moved or depends on its runs.
+    fn is_plain(&self, job: &JobId) -> bool {
+        self.jobs.get(job).is_some_and(|job| {
+            let fixed_delay = job.plan.as_ref().is_some_and(Plan::is_fixed_delay);
+            job.state.overrides.is_empty() && !fixed_delay
+        })
     }
 
-    /// When a cursor must pass the fires that stand behind the newest one, and what is in doubt behind it.
-    pub(crate) fn passed_by(&self) -> Option<Timestamp> {
-        let cursor = self.cursor.as_ref()?;
-        let fires = self.unpassed.map(|_| cursor.at.plus(ALONE_FOR));
-        fires.into_iter().chain(cursor.doubt_before).min()
+    /// Whether a cursor at `position` is due though nothing else is decided: to pass the fires that stand behind the
+    /// newest one or what is in doubt behind it, or to let the next slot's fire go by itself.
+    pub(crate) fn wants_cursor(&self, position: &Position, now: Now) -> bool {
+        let Some(cursor) = &self.cursor else { return false };
+        let passes_fires = self.unpassed.is_some() && renewed_by(cursor) <= now.wall;
+        let passes_doubt = cursor.doubt_before.is_some_and(|before| has_passed(position, before));
+        let lets_go = self.due_by_itself(now.horizon()).is_some_and(|due| {
+            due <= now.horizon().plus(AHEAD) && cursor.at.plus(ALONE_FOR) <= due
+        });
+        passes_fires || passes_doubt || lets_go
     }
+
+    /// When the next slot is due, if it is the only one at that instant and its fire may go by itself.
+    fn due_by_itself(&self, horizon: Timestamp) -> Option<Timestamp> {
+        let mut due = self.due.iter().skip_while(|(due, _)| *due <= horizon);
+        let (first, job) = due.next()?;
+        let is_alone = due.next().is_none_or(|(second, _)| first < second);
+        let may_fire = self.jobs.get(job).is_some_and(|job| job.state.paused.is_none());
+        (is_alone && may_fire && self.is_plain(job)).then_some(first)
+    }
+
+    /// When the next cursor is due that [`Self::wants_cursor`] asks for, behind `now`.
+    pub(crate) fn cursor_by(&self, now: Timestamp) -> Option<Timestamp> {
+        let cursor = self.cursor.as_ref()?;
+        let fires = self.unpassed.map(|_| renewed_by(cursor));
+        let ahead = self.due.first().filter(|due| cursor.at.plus(ALONE_FOR) <= *due);
+        let ahead = ahead.map(|due| due.minus(AHEAD)).filter(|ahead| now < *ahead);
+        fires.into_iter().chain(cursor.doubt_before).chain(ahead).min()
+    }
+}
+
+/// When a cursor is renewed behind which fires stand.
+fn renewed_by(cursor: &Cursor) -> Timestamp {
+    cursor.at.plus(ALONE_FOR.saturating_sub(AHEAD))
 }
 
 impl Draft<'_> {

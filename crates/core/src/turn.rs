@@ -13,7 +13,7 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceRatio;
 use cronstream_schemas::verdict::Verdict;
 
-use crate::alone::doubt_behind;
+use crate::alone::{AHEAD, doubt_behind};
 use crate::draft::Draft;
 use crate::live::Bounds;
 use crate::partition::Partition;
@@ -151,7 +151,7 @@ impl Partition {
         let mut turn = Turn::default();
         if may_commit {
             let jobs = &self.jobs;
-            self.due.prepare(now.horizon(), |at, hash| jobs.due(at, hash));
+            self.due.prepare(now.horizon().plus(AHEAD), |at, hash| jobs.due(at, hash));
             let mut draft = Draft::new(self, now, settings, cursor.epoch);
             draft.apply_commands();
             let position = draft.fire_due();
@@ -162,10 +162,10 @@ impl Partition {
             appends.extend(planned.appends);
             let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
             let lags = cursor.commands_through < planned.commands_through;
-            let passes = self.is_to_be_passed(&position, now.wall);
+            let wanted = self.wants_cursor(&position, now);
             // Jobs go by new days once a cursor says that they owe nothing from before.
             let days = self.replans.iter().any(|(from, _)| *from <= now.horizon());
-            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days || passes
+            if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days || wanted
             {
                 let position = position::later(cursor.position.clone(), position);
                 let may_go_alone = !days
@@ -199,9 +199,9 @@ impl Partition {
         let next = [self.due.first(), self.timers.first().map(|(at, _)| *at)];
         let held = self.held_wake(now.wall).filter(|_| !settings.hold);
         let days = self.replans.iter().map(|(from, _)| *from).min();
-        let passing = self.passed_by();
+        let cursor = self.cursor_by(now.wall);
         let next = next.into_iter().flatten().chain(turn.wake_at).chain(held).chain(days);
-        turn.wake_at = next.chain(passing).min();
+        turn.wake_at = next.chain(cursor).min();
         turn
     }
 

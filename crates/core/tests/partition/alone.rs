@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cronstream_core::alone::ALONE_FOR;
+use cronstream_core::alone::{AHEAD, ALONE_FOR};
 use cronstream_core::turn::Batch;
 use cronstream_schemas::event::{LogEvent, SkipReason, Skipped, SkippedWhat};
 use cronstream_schemas::time::Timestamp;
@@ -71,20 +71,62 @@ fn a_fire_beside_a_command_or_of_a_job_with_a_shifted_slot_needs_a_cursor() {
 }
 
 #[test]
-fn a_cursor_passes_fires_that_went_by_themselves_within_five_seconds() {
+fn a_cursor_passes_fires_that_went_by_themselves_before_five_seconds_are_over() {
     let mut world = defined(&[("a", EVERY)]);
     for at in [2_000, 4_000] {
         let batch = decided(&mut world, at).unwrap();
         store_alone(&mut world, &batch);
     }
-    assert_eq!(decided(&mut world, 4_999), None);
-    let wake_at = world.turn().wake_at;
-    assert_eq!(wake_at, Some(begin().plus(ALONE_FOR)));
-    let batch = decided(&mut world, 5_000).unwrap();
+    let renewed = begin().plus(ALONE_FOR).minus(AHEAD);
+    let (clock, settings) = (world.clock(), world.settings.clone());
+    assert_eq!(world.leader.turn(clock, &settings, false).wake_at, Some(renewed));
+    let batch = decided(&mut world, 4_000).expect("nothing is due, so the cursor moves");
     assert!(batch.events.is_empty() && batch.alone.is_none(), "{batch:?}");
-    assert_eq!(batch.cursor.position.due, begin().plus(ALONE_FOR));
+    assert_eq!(batch.cursor.position.due, renewed);
     world.store(&batch);
     assert_eq!(decided(&mut world, 5_999), None);
+    assert!(decided(&mut world, 6_000).unwrap().alone.is_some());
+}
+
+#[test]
+fn a_fire_does_not_wait_for_the_cursor_that_is_to_be_renewed() {
+    let mut world = defined(&[("a", EVERY)]);
+    let batch = decided(&mut world, 2_000).unwrap();
+    store_alone(&mut world, &batch);
+    let batch = decided(&mut world, 4_000).unwrap();
+    assert!(batch.alone.is_some(), "{batch:?}");
+}
+
+/// Whether a cursor is written a second before the slots at 60 s.
+fn check_ahead(jobs: &[(&str, &str)], is_written: bool) {
+    let mut world = defined(jobs);
+    assert_eq!(decided(&mut world, 58_999), None, "{jobs:?}");
+    assert!(world.turn().wake_at.unwrap() <= begin().plus(Duration::from_secs(59)), "{jobs:?}");
+    let batch = decided(&mut world, 59_000);
+    assert_eq!(batch.is_some(), is_written, "{jobs:?}: {batch:?}");
+    if let Some(batch) = &batch {
+        assert!(batch.events.is_empty());
+        world.store(batch);
+    }
+    // Once, and nothing is tried again before the slot.
+    let turn = world.turn();
+    assert_eq!((turn.batch, turn.wake_at), (None, Some(begin().plus(Duration::from_secs(60)))));
+    let batch = decided(&mut world, 60_000).expect("something is due");
+    assert_eq!(batch.alone.is_some(), is_written, "{:?}", batch.events);
+}
+
+const MINUTELY: &str = r#"{"task":"t","schedule":{"every":"60s"},"overlap":"allow"}"#;
+
+#[test]
+fn a_cursor_is_written_ahead_of_a_slot_that_is_due_by_itself() {
+    check_ahead(&[("a", MINUTELY)], true);
+    check_ahead(&[("a", MINUTELY), ("b", MINUTELY)], false);
+    let delay = MINUTELY.replace("every", "fixed_delay");
+    check_ahead(&[("a", &delay)], false);
+    let mut world = defined(&[("a", MINUTELY)]);
+    world.publish(begin(), "cron.pause.n.a", "", None);
+    world.settle(|_, _, _| {});
+    assert_eq!(decided(&mut world, 59_000), None);
 }
 
 #[test]
