@@ -30,7 +30,7 @@ const GROUPS_OUT: usize = 4;
 /// other in the broker more than the second gains.
 const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
 /// Single messages that are out at once: more are a group's.
-const SINGLE_MAX: usize = 4;
+const SINGLE_MAX: usize = 8;
 
 /// How a batch was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
