@@ -40,23 +40,25 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// Lines that wait to be written. Where they come faster than they are read, whoever logs waits.
 const LINES_MAX: usize = 10_000;
 
-/// What takes lines and leaves them to gather.
+/// What takes lines and leaves them to gather. Those that the writer does not take are lost: an error would keep the
+/// thread from hearing that it is to end, and the process from ending for a second.
 struct Gathering<W: Write>(BufWriter<W>);
 
 impl<W: Write> Write for Gathering<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        Ok(self.0.write(bytes).unwrap_or(bytes.len()))
     }
 
     /// Called when no line waits.
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = self.0.flush();
+        self.0.flush().ok();
         std::thread::sleep(GATHER);
-        flushed
+        Ok(())
     }
 }
 
-/// A writer with a thread of its own; what is given with it writes what is left when it is dropped.
+/// A writer with a thread of its own; what is given with it writes what is left when it is dropped, for a second at
+/// most.
 fn gathering(writer: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
     let builder = NonBlockingBuilder::default().lossy(false).buffered_lines_limit(LINES_MAX);
     builder.finish(Gathering(BufWriter::with_capacity(WRITE_BYTES, writer)))
@@ -102,6 +104,7 @@ fn install(filter: EnvFilter, writer: BoxMakeWriter, (format, is_terminal): (Log
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::time::Instant;
 
     use super::*;
 
@@ -118,6 +121,28 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// A pipe whose reader is gone.
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_delays_no_end() {
+        let (mut writer, guard) = gathering(Gone);
+        (0..LINES_MAX).for_each(|_| writer.write_all(b"a line\n").unwrap());
+        let began = Instant::now();
+        drop(guard);
+        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
     }
 
     #[test]
