@@ -59,18 +59,20 @@ pub(super) async fn latency(session: &Session, bench: &Bench, stage: &Stage) -> 
     executor.stop().await?;
     ticker.stop().await?;
     let of = |values: &[f64], share| percentile(values, share).unwrap_or(f64::NAN);
-    for (what, sampled) in [("a trigger's", &triggered), ("a slot's", &scheduled)] {
+    let mut medians = [f64::NAN; 2];
+    let sides = [("a trigger's", &triggered), ("a slot's", &scheduled)];
+    for (median, (what, sampled)) in medians.iter_mut().zip(sides) {
         let (waits, alone) = waits(stage, before + 1, &sampled.started).await?;
+        *median = of(&waits, 0.5);
         session.out.talk(&format!(
-            "{what} fire to start: p50 {:.0} us, p99 {:.0} us, {alone} of {} by themselves; raw round trip p50 {:.0} us",
-            of(&waits, 0.5),
+            "{what} fire to start: p50 {median:.0} us, p99 {:.0} us, {alone} of {} by themselves; raw round trip p50 {:.0} us",
             of(&waits, 0.99),
             waits.len(),
             of(&sampled.trips, 0.5)
         ));
     }
-    let (waits, _) = waits(stage, before + 1, &scheduled.started).await?;
-    let pair = Pair { raw: of(&scheduled.trips, 0.5), ours: of(&waits, 0.5) };
+    let [_, ours] = medians;
+    let pair = Pair { raw: of(&scheduled.trips, 0.5), ours };
     let what = "fire stored to task started, p50 (raw: one round trip)";
     Ok(Row::of_pairs((what, stage.setting.label(), "us"), &[pair], Target::RatioAtMost(3.0)))
 }

@@ -85,10 +85,13 @@ impl Partition {
         let Some(cursor) = &self.cursor else { return false };
         let passes_fires = self.unpassed.is_some() && renewed_by(cursor) <= now.wall;
         let passes_doubt = cursor.doubt_before.is_some_and(|before| has_passed(position, before));
-        let lets_go = self.due_by_itself(now.horizon()).is_some_and(|due| {
-            due <= now.horizon().plus(AHEAD) && cursor.at.plus(ALONE_FOR) <= due
-        });
-        passes_fires || passes_doubt || lets_go
+        // Looked for last, and not behind a fresh cursor: in a burst much that is due lies before the next slot.
+        let (over, ahead) = (cursor.at.plus(ALONE_FOR), now.horizon().plus(AHEAD));
+        let lets_go = || {
+            let due = self.due_by_itself(now.horizon());
+            due.is_some_and(|due| (over..=ahead).contains(&due))
+        };
+        passes_fires || passes_doubt || (over <= ahead && lets_go())
     }
 
     /// When the next slot is due, if it is the only one at that instant and its fire may go by itself.
