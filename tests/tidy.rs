@@ -137,6 +137,7 @@ fn only_the_bus_names_async_nats() {
 #[test]
 fn core_has_no_clock_no_io_and_no_async() {
     let allowed = [
+        "bytes",
         "chrono",
         "cron",
         "cronstream-schemas",

@@ -4,10 +4,10 @@
 //! ends when the cursor shows whether it was stored. A new batch is computed only then, or by a new leader: after
 //! a batch that was abandoned this node takes the partition over anew, whose cursor the old batch cannot pass.
 
-use std::borrow::Borrow;
 use std::time::{Duration, Instant};
 
-use cronstream_bus::{Batch, Bus, CommitAnswer, OutMessage, StoredMessage, Ttl};
+use bytes::Bytes;
+use cronstream_bus::{Batch, Bus, CommitAnswer, Error, OutMessage, Prepared, StoredMessage, Ttl};
 use cronstream_core::message::{Keep, envelope};
 use cronstream_core::turn;
 use cronstream_schemas::event::{Cursor, Decoded, Event, LogEvent};
@@ -34,7 +34,7 @@ pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
     let at = batch.cursor.at;
     let tick = tick(&batch.cursor);
     let cursor = LogEvent::Cursor(batch.cursor.clone());
-    let stamped = |event: &LogEvent, body| {
+    let stamped = |event: &LogEvent, body: Bytes| {
         let mut message = message(prefix, event, body, at);
         message.headers.push((header::TICK, tick.clone()));
         message
@@ -45,12 +45,12 @@ pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
             .iter()
             .map(|planned| stamped(&planned.event, planned.body.clone()))
             .collect(),
-        cursor: stamped(&cursor, cursor.encode()),
+        cursor: stamped(&cursor, cursor.encode().into()),
         cursor_expected_seq: batch.cursor_expected,
     }
 }
 
-fn message(prefix: &Prefix, event: &LogEvent, body: Vec<u8>, at: Timestamp) -> OutMessage {
+fn message(prefix: &Prefix, event: &LogEvent, body: impl Into<Bytes>, at: Timestamp) -> OutMessage {
     let envelope = envelope(prefix, event, at);
     let mut message = OutMessage::new(envelope.subject, body);
     message.headers = envelope.headers;
@@ -111,11 +111,16 @@ impl Open {
     }
 }
 
-/// Sends batches as one, once; gives the last cursor's sequence.
-pub(crate) async fn send<B: Borrow<Batch>>(bus: &Bus, batches: &[B]) -> Result<u64, Open> {
-    let bytes: usize = batches.iter().map(|batch| batch.borrow().size()).sum();
+/// Sends batches as one, once; gives the last cursor's sequence. `sent` is dropped when all of it is on its way.
+pub(crate) async fn send<T>(
+    bus: &Bus,
+    batches: Vec<Result<Prepared, Error>>,
+    sent: T,
+) -> Result<u64, Open> {
+    let bytes: usize = batches.iter().flatten().map(Prepared::size).sum();
+    let sent = async { bus.commit_all(batches.into_iter().collect::<Result<_, _>>()?, sent).await };
     let patience = ANSWER_WITHIN + Duration::from_secs(1) * u32::try_from(bytes >> 20).unwrap_or(8);
-    let answer = tokio::time::timeout(patience, bus.commit_all(batches)).await;
+    let answer = tokio::time::timeout(patience, sent).await;
     read(answer.unwrap_or(Ok(CommitAnswer::Unknown)), false)
 }
 
@@ -126,7 +131,7 @@ pub(crate) async fn send_alone(bus: &Bus, batch: &Batch) -> Result<u64, Open> {
 }
 
 /// What an answer says of a batch, or of its event that went by itself.
-fn read(answer: Result<CommitAnswer, cronstream_bus::Error>, alone: bool) -> Result<u64, Open> {
+fn read(answer: Result<CommitAnswer, Error>, alone: bool) -> Result<u64, Open> {
     let open = |why, known_id, alone| Err(Open { why, known_id, alone });
     match answer {
         Ok(CommitAnswer::Stored { last_seq }) => Ok(last_seq),
@@ -206,7 +211,7 @@ pub(crate) async fn settle(
         stuck(why);
         tokio::time::sleep(backoff).await;
         backoff = (backoff * 2).min(BACKOFF.1);
-        open = match send(bus, &[&batch]).await {
+        open = match send(bus, vec![Prepared::new(&batch)], ()).await {
             Ok(seq) => return Fate::Stored { seq },
             Err(open) => open,
         };
@@ -235,6 +240,10 @@ mod tests {
         let lease_ttl = Duration::from_secs(5);
         bus.init(&InitOptions { replicas: 1, lease_ttl, meta }).await.unwrap();
         (bus, server, folder)
+    }
+
+    async fn sent(bus: &Bus, batches: &[&Batch]) -> Result<u64, Open> {
+        send(bus, batches.iter().map(|batch| Prepared::new(batch)).collect(), ()).await
     }
 
     fn cursor(epoch: u64) -> Cursor {
@@ -277,8 +286,8 @@ mod tests {
         let (old, new) = (cursor(1), cursor(2));
         let late = batch(&old, "cron.fire.q.a.b");
         let takeover = batch(&new, "cron.rejected.a.b");
-        send(&bus, &[&takeover]).await.unwrap();
-        let open = send(&bus, &[&late]).await.unwrap_err();
+        sent(&bus, &[&takeover]).await.unwrap();
+        let open = sent(&bus, &[&late]).await.unwrap_err();
         assert!(open.why.contains("10071"), "{open:?}");
         assert_eq!(settled(&bus, late, &old).await, Fate::Fenced);
         assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 3);
@@ -288,7 +297,7 @@ mod tests {
     async fn a_batch_whose_answer_was_lost_is_found_stored() {
         let (bus, _server, _folder) = installation().await;
         let mine = cursor(1);
-        let seq = send(&bus, &[batch(&mine, "cron.fire.q.a.b")]).await.unwrap();
+        let seq = sent(&bus, &[&batch(&mine, "cron.fire.q.a.b")]).await.unwrap();
         let fate = settled(&bus, batch(&mine, "cron.fire.q.a.b"), &mine).await;
         assert_eq!(fate, Fate::Stored { seq });
     }
@@ -299,11 +308,11 @@ mod tests {
         let first = batch(&cursor(1), "cron.fire.q.a.b");
         let mut second = batch(&cursor(1), "cron.fire.q.a.c");
         second.cursor.subject = "cron.cursor.1".into();
-        assert_eq!(send(&bus, &[&first, &second]).await.unwrap(), 5);
+        assert_eq!(sent(&bus, &[&first, &second]).await.unwrap(), 5);
         // The first one is stale now: the second one, which is not, is not stored with it either.
         second.cursor_expected_seq = 5;
-        assert!(send(&bus, &[&first, &second]).await.is_err());
+        assert!(sent(&bus, &[&first, &second]).await.is_err());
         assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 5);
-        assert_eq!(send(&bus, &[&second]).await.unwrap(), 7);
+        assert_eq!(sent(&bus, &[&second]).await.unwrap(), 7);
     }
 }

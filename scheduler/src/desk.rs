@@ -14,6 +14,7 @@ use cronstream_telemetry::metrics::{BatchEnd, TickerMetrics};
 use tokio::sync::mpsc;
 
 use crate::commit;
+use crate::decisions;
 use crate::history;
 use crate::input::{Answer, Fate, Operation, Survey, Which};
 use crate::press::{Press, Sent};
@@ -121,41 +122,44 @@ impl Desk {
         });
     }
 
-    pub(crate) fn commit(&self, instance: Instance, batch: &Batch) {
+    /// Stores a batch. Its messages are made here and not by the loop, which decides for the next partition meanwhile;
+    /// and so are its log lines, before the loop hears that it is stored.
+    pub(crate) fn commit(&self, instance: Instance, batch: &Arc<Batch>) {
         let (bus, answers) = (self.bus.clone(), self.answers.clone());
-        let (press, closing) = (self.press.clone(), batch.alone.clone());
-        let (messages, mine) =
-            (commit::messages(bus.names().prefix(), batch), batch.cursor.clone());
-        let partition = mine.partition;
-        let (metrics, tally, began) = (self.metrics.clone(), Tally::of(batch), Instant::now());
+        let (press, batch) = (self.press.clone(), Arc::clone(batch));
+        let (metrics, began) = (self.metrics.clone(), Instant::now());
         self.spawn(async move {
+            let (mine, closing) = (&batch.cursor, batch.alone.as_ref());
+            let partition = mine.partition;
             let stuck = move |why| {
                 // A loop too busy to hear it will hear the next one.
                 answers
                     .try_send(Answer::Batch { partition, instance, fate: Fate::Stuck { why } })
                     .ok();
             };
-            let messages = Arc::new(messages);
+            let messages = Arc::new(commit::messages(bus.names().prefix(), &batch));
             let fate = match (press.send(&messages, closing.is_some()).await, closing) {
                 (Ok(Sent::Whole(seq)), _) => Fate::Stored { seq },
                 (Ok(Sent::Alone(seq)), _) => Fate::StoredAlone { seq },
                 (Err(open), Some(mine)) if open.alone => {
-                    let closing = commit::closing(bus.names().prefix(), &messages, &mine);
-                    let batch = (closing, &mine);
-                    match commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await {
+                    let closing = commit::closing(bus.names().prefix(), &messages, mine);
+                    match commit::settle(&bus, (closing, mine), open, commit::ABANDON_AFTER, stuck)
+                        .await
+                    {
                         Fate::Stored { seq } => Fate::Closed { seq },
                         fate => fate,
                     }
                 }
                 (Err(open), _) => {
-                    let batch = (Arc::unwrap_or_clone(messages), &mine);
-                    commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await
+                    let messages = (Arc::unwrap_or_clone(messages), mine);
+                    commit::settle(&bus, messages, open, commit::ABANDON_AFTER, stuck).await
                 }
             };
             match fate {
                 Fate::Stored { .. } | Fate::StoredAlone { .. } => {
                     metrics.batch(partition, BatchEnd::Stored, began.elapsed());
-                    tally.count(&metrics);
+                    Tally::of(&batch).count(&metrics);
+                    decisions::log(&batch);
                 }
                 Fate::Fenced => metrics.batch(partition, BatchEnd::Refused, began.elapsed()),
                 Fate::Closed { .. } | Fate::Stuck { .. } | Fate::Abandoned { .. } => {}
@@ -267,12 +271,15 @@ impl Desk {
     }
 
     /// Tells senders what came of their commands; one that does not listen loses nothing but the answer.
-    pub(crate) fn reply(&self, replies: Vec<Reply>) {
+    pub(crate) fn reply(&self, batch: Arc<Batch>) {
+        if batch.replies.is_empty() {
+            return;
+        }
         let bus = self.bus.clone();
         tokio::spawn(async move {
-            for Reply { inbox, verdict } in replies {
-                let body = serde_json::to_vec(&verdict).unwrap_or_default();
-                if let Err(error) = bus.publish_core(&inbox, &Vec::new(), Bytes::from(body)).await {
+            for Reply { inbox, verdict } in &batch.replies {
+                let body = serde_json::to_vec(verdict).unwrap_or_default();
+                if let Err(error) = bus.publish_core(inbox, &Vec::new(), Bytes::from(body)).await {
                     tracing::info!(command = verdict.command, %error, "verdict not sent");
                 }
             }

@@ -1,5 +1,6 @@
 //! Taking, keeping and leaving partitions, and the turns of those that are led.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cronstream_bus::{LeaseAnswer, StoredMessage};
@@ -244,7 +245,7 @@ impl Node {
                         replies: Vec::new(),
                         alone: None,
                     };
-                    self.desk.commit(instance, &batch);
+                    self.desk.commit(instance, &Arc::new(batch));
                     seat.stage = Stage::TakingOver { instance, hear_through, stored: None };
                 }
                 Verdict::Stop(why) if looks.doubts >= DOUBTS_MAX => seat.stop(why),
@@ -326,8 +327,9 @@ impl Node {
             }
             if let Some(mut batch) = turn.batch {
                 batch.alone = batch.alone.filter(|_| monotonic >= leading.whole_until);
+                let batch = Arc::new(batch);
                 self.desk.commit(leading.instance, &batch);
-                leading.in_flight = Some(Box::new(batch));
+                leading.in_flight = Some(batch);
             }
             for (seq, dead) in partition.dead() {
                 if leading.dead.len() >= DEAD_IN_FLIGHT_MAX {

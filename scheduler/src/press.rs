@@ -11,16 +11,22 @@
 //! more than [`SINGLE_MAX`] wait that are one, fires that may go by themselves and cursors without events, they leave
 //! as they are, beside a group as well.
 //!
+//! A broker tells of the groups that it has at hand when all of them are stored, and stands idle until the next ones are
+//! there. So the next ones leave first, and only then does the loop hear of those before, whose folding and planning
+//! would take the processors from what is on its way: the loop works while the broker flushes its disk.
+//!
 //! Invariant: each batch keeps its cursor and what that expects. A group is stored whole or not at all, and what is
 //! not plainly stored is settled alone, so that no batch's fate hangs on another's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cronstream_bus::{BATCH_BYTES, BATCH_MESSAGES, Batch, Bus};
+use cronstream_bus::{BATCH_BYTES, BATCH_MESSAGES, Batch, Bus, Error, Prepared};
 use cronstream_schemas::id::PARTITIONS_MAX;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, yield_now};
+use tokio::time::timeout;
 
 use crate::commit::{self, Open};
 
@@ -31,6 +37,11 @@ const GROUPS_OUT: usize = 4;
 const WORTH_ANOTHER: usize = BATCH_MESSAGES / 2;
 /// Single messages that are out at once: more are a group's.
 const SINGLE_MAX: usize = 8;
+
+/// The longest that what is known of a group is kept back while large ones leave.
+const TELL_WITHIN: Duration = Duration::from_millis(50);
+/// So many messages have their headers made before they wait.
+const PREPARED_MIN: usize = 64;
 
 /// How a batch was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +61,30 @@ pub(crate) struct Press {
 #[derive(Debug)]
 struct Entry {
     batch: Arc<Batch>,
+    /// The headers of a batch of many, made by whoever hands it in: its group only has to be sent then.
+    prepared: Option<Result<Prepared, Error>>,
     /// Whether its event may go by itself.
     alone: bool,
-    answer: oneshot::Sender<Result<Sent, Open>>,
+    answer: oneshot::Sender<Told>,
 }
 
 /// What is out.
 #[derive(Debug, Default)]
 struct Out {
-    groups: JoinSet<()>,
+    groups: JoinSet<Settled>,
     single: JoinSet<()>,
+    /// Answers that are about to be told.
+    telling: JoinSet<()>,
+    /// Large groups on their way to the broker; each one's sender is dropped when it is with the connection.
+    sending: Vec<watch::Receiver<()>>,
 }
+
+/// What a batch's sender is told.
+type Told = Result<Sent, Open>;
+
+/// What became of a group's batches.
+#[derive(Debug)]
+struct Settled(Vec<(oneshot::Sender<Told>, Told)>);
 
 impl Press {
     /// Starts the task; it ends when every handle is dropped and what is out is answered.
@@ -72,9 +96,10 @@ impl Press {
 
     /// Sends a batch once, with others that are ready, or its event by itself if it may; gives the sequence, or what
     /// is open.
-    pub(crate) async fn send(&self, batch: &Arc<Batch>, alone: bool) -> Result<Sent, Open> {
+    pub(crate) async fn send(&self, batch: &Arc<Batch>, alone: bool) -> Told {
         let (answer, answered) = oneshot::channel();
-        let entry = Entry { batch: Arc::clone(batch), alone, answer };
+        let prepared = (batch.messages.len() >= PREPARED_MIN).then(|| Prepared::new(batch));
+        let entry = Entry { batch: Arc::clone(batch), prepared, alone, answer };
         match self.queue.send(entry).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown(alone))),
             Err(_) => Err(Open::unknown(alone)),
@@ -85,14 +110,18 @@ impl Press {
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
     let (mut waiting, mut out) = (VecDeque::new(), Out::default());
     loop {
-        tokio::select! {
-            Some(_) = out.groups.join_next() => {}
-            Some(_) = out.single.join_next() => {}
+        let settled = tokio::select! {
+            Some(settled) = out.groups.join_next() => settled.ok(),
+            Some(_) = out.single.join_next() => None,
+            Some(_) = out.telling.join_next() => None,
             entry = entries.recv() => match entry {
-                Some(entry) => waiting.push_back(entry),
+                Some(entry) => {
+                    waiting.push_back(entry);
+                    None
+                }
                 None => break,
             },
-        }
+        };
         // The loop decides for its partitions one after the other: let it finish.
         yield_now().await;
         while let Ok(entry) = entries.try_recv() {
@@ -103,12 +132,54 @@ async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
             out.single.spawn(async move { store_single(&bus, entry).await });
         }
         while leaves(out.groups.len(), &waiting) {
-            let (bus, group) = (bus.clone(), take(&mut waiting));
-            out.groups.spawn(async move { store(&bus, group).await });
+            out.launch(&bus, take(&mut waiting));
+        }
+        if let Some(settled) = settled {
+            out.tell(settled);
         }
     }
-    while out.groups.join_next().await.is_some() {}
+    while let Some(settled) = out.groups.join_next().await {
+        settled.ok().into_iter().for_each(Settled::tell);
+    }
+    while out.telling.join_next().await.is_some() {}
     while out.single.join_next().await.is_some() {}
+}
+
+impl Out {
+    fn launch(&mut self, bus: &Bus, group: Vec<Entry>) {
+        let (bus, (sent, sending)) = (bus.clone(), watch::channel(()));
+        self.sending.retain(|sending| sending.has_changed().is_ok());
+        if messages(&group) >= WORTH_ANOTHER {
+            self.sending.push(sending);
+        }
+        self.groups.spawn(async move { store(&bus, group, sent).await });
+    }
+
+    /// Tells what became of a group, once the large groups that are on their way have left.
+    fn tell(&mut self, settled: Settled) {
+        let sending = self.sending.clone();
+        if sending.iter().all(|sending| sending.has_changed().is_err()) {
+            return settled.tell();
+        }
+        self.telling.spawn(async move {
+            let all = async {
+                for mut sending in sending {
+                    sending.changed().await.ok();
+                }
+            };
+            timeout(TELL_WITHIN, all).await.ok();
+            settled.tell();
+        });
+    }
+}
+
+impl Settled {
+    fn tell(self) {
+        for (answer, told) in self.0 {
+            // The node may have ended.
+            answer.send(told).ok();
+        }
+    }
 }
 
 impl Entry {
@@ -132,7 +203,7 @@ fn take_single(out: usize, waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
 /// Stores the event of a batch by itself, or a cursor that has none.
 async fn store_single(bus: &Bus, entry: Entry) {
     if !entry.alone {
-        return store(bus, vec![entry]).await;
+        return store(bus, vec![entry], ()).await.tell();
     }
     let told = commit::send_alone(bus, &entry.batch).await.map(Sent::Alone);
     // The node may have ended.
@@ -144,11 +215,13 @@ fn leaves(out: usize, waiting: &VecDeque<Entry>) -> bool {
     match out {
         0 => !waiting.is_empty(),
         GROUPS_OUT.. => false,
-        _ => {
-            waiting.iter().map(|entry| entry.batch.messages.len() + 1).sum::<usize>()
-                >= WORTH_ANOTHER
-        }
+        _ => messages(waiting) >= WORTH_ANOTHER,
     }
+}
+
+/// How many messages there are, cursors included.
+fn messages<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> usize {
+    entries.into_iter().map(|entry| entry.batch.messages.len() + 1).sum()
 }
 
 /// Takes batches from the front until the next one finds no room, or has its cursor in the group already.
@@ -168,23 +241,27 @@ fn take(waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
     group
 }
 
-/// Stores a group, and tells each batch where its cursor is.
-async fn store(bus: &Bus, group: Vec<Entry>) {
-    let (batches, answers): (Vec<_>, Vec<_>) =
-        group.into_iter().map(|entry| (entry.batch, entry.answer)).unzip();
-    let stored = commit::send(bus, &batches).await;
-    let mut behind: u64 = batches.iter().map(|batch| batch.messages.len() as u64 + 1).sum();
-    let alone = batches.len() == 1;
-    for (batch, answer) in batches.iter().zip(answers) {
-        behind -= batch.messages.len() as u64 + 1;
+/// Stores a group; gives each batch where its cursor is. `sent` is dropped when all of it is on its way.
+async fn store<T>(bus: &Bus, group: Vec<Entry>, sent: T) -> Settled {
+    let mut behind = messages(&group) as u64;
+    let (mut sizes, mut prepared, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+    for Entry { batch, prepared: made, answer, .. } in group {
+        prepared.push(made.unwrap_or_else(|| Prepared::new(&batch)));
+        sizes.push(batch.messages.len() as u64 + 1);
+        answers.push(answer);
+    }
+    let stored = commit::send(bus, prepared, sent).await;
+    let alone = sizes.len() == 1;
+    let told = sizes.into_iter().zip(answers).map(|(size, answer)| {
+        behind -= size;
         let told = match &stored {
             Ok(last) => Ok(Sent::Whole(last.saturating_sub(behind))),
             // The known id is in one of the batches; which one it is shows when each is sent alone.
             Err(open) => Err(Open { known_id: open.known_id && alone, ..open.clone() }),
         };
-        // The node may have ended.
-        answer.send(told).ok();
-    }
+        (answer, told)
+    });
+    Settled(told.collect())
 }
 
 #[cfg(test)]
@@ -199,7 +276,7 @@ mod tests {
             cursor: OutMessage::new(format!("cron.cursor.{partition}"), "{}"),
             cursor_expected_seq: 0,
         };
-        Entry { batch: Arc::new(batch), alone: false, answer: oneshot::channel().0 }
+        Entry { batch: Arc::new(batch), prepared: None, alone: false, answer: oneshot::channel().0 }
     }
 
     #[test]
@@ -262,5 +339,30 @@ mod tests {
     #[test]
     fn a_cursor_is_never_twice_in_a_group() {
         check([entry(0, 1, 1), entry(1, 1, 1), entry(0, 1, 1), entry(2, 1, 1)], &[2, 2]);
+    }
+
+    /// A group that is settled while another is on its way.
+    fn settled() -> (Out, watch::Sender<()>, oneshot::Receiver<Told>) {
+        let (mut out, (sender, sending)) = (Out::default(), watch::channel(()));
+        let (answer, told) = oneshot::channel();
+        out.sending.push(sending);
+        out.tell(Settled(vec![(answer, Ok(Sent::Whole(7)))]));
+        (out, sender, told)
+    }
+
+    #[tokio::test]
+    async fn what_became_of_a_group_is_told_when_the_next_one_has_left() {
+        let (_out, sender, mut told) = settled();
+        yield_now().await;
+        assert!(told.try_recv().is_err(), "it is told too early");
+        drop(sender);
+        assert_eq!(told.await.unwrap(), Ok(Sent::Whole(7)));
+    }
+
+    #[tokio::test]
+    async fn what_became_of_a_group_is_told_soon_though_the_next_one_is_stuck() {
+        let (_out, _stuck, told) = settled();
+        let told = timeout(10 * TELL_WITHIN, told).await;
+        assert_eq!(told.unwrap().unwrap(), Ok(Sent::Whole(7)));
     }
 }

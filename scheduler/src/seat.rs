@@ -11,6 +11,7 @@
 //! Invariant: a batch is planned only while leading, with a trusted lease, a good clock and no batch in flight.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cronstream_core::lease;
@@ -56,7 +57,7 @@ pub(crate) struct Looks {
 pub(crate) struct Leading {
     pub(crate) instance: Instance,
     /// The batch that is out.
-    pub(crate) in_flight: Option<Box<Batch>>,
+    pub(crate) in_flight: Option<Arc<Batch>>,
     /// The cursor behind which the log tells what became of it.
     pub(crate) closed_at: Option<u64>,
     /// Until when no fire goes by itself, by the monotonic clock.

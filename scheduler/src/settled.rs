@@ -73,8 +73,7 @@ impl Node {
                     seat.partition.commit(&batch, seq);
                     let first = seq.saturating_sub(batch.events.len() as u64);
                     self.echo.folded(&batch, first..=seq);
-                    decisions::log(&batch);
-                    self.desk.reply(batch.replies);
+                    self.desk.reply(batch);
                 }
             }
             Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. } => {}
@@ -94,7 +93,6 @@ impl Node {
         }
         seat.partition.commit_alone(&batch, seq);
         self.echo.folded(&batch, seq..=seq);
-        decisions::log(&batch);
     }
 
     /// Goes on where the log is read to a cursor of this node: begins to lead, or tells what became of a fire.

@@ -110,7 +110,7 @@ impl Bus {
             [one] => self.append(one).await,
             many if (2..=BATCH_MESSAGES).contains(&many.len()) => {
                 let parts = many.iter().map(Append::part).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.store_batch(as_batch(parts)?).await?.into())
+                Ok(self.store_batch(as_batch(parts)?, ()).await?.into())
             }
             other => Err(Error::TooMany { count: other.len(), limit: BATCH_MESSAGES }),
         }

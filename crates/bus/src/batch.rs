@@ -7,8 +7,6 @@
 //! A leader whose cursor is stale adds nothing: the server refuses the batch. One batch of a
 //! partition may be in flight. A single event may be stored by itself, fenced by the cursor before it.
 
-use std::borrow::Borrow;
-
 use crate::connect::Bus;
 use crate::error::Error;
 use crate::message::{self, OutMessage, Ttl};
@@ -75,7 +73,7 @@ impl Batch {
     /// # Errors
     /// When there are too many messages or bytes.
     pub fn check(&self) -> Result<(), Error> {
-        check_all(&[self])
+        check(self.messages.len() + 1, self.size())
     }
 
     /// Bytes it takes.
@@ -98,11 +96,14 @@ impl Batch {
     }
 
     fn parts(&self) -> Result<Vec<Part>, Error> {
+        let mut parts = Vec::with_capacity(self.messages.len() + 1);
         let part = |message: &OutMessage| {
             let (subject, payload) = (message.subject.clone(), message.payload.clone());
             Ok::<_, Error>(Part { subject, headers: message.header_map()?, payload })
         };
-        let mut parts = self.messages.iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        for message in &self.messages {
+            parts.push(part(message)?);
+        }
         let cursor = OutMessage { ttl: Some(Ttl::Never), rollup: true, ..self.cursor.clone() };
         let mut cursor = part(&cursor)?;
         let expected = self.cursor_expected_seq.to_string();
@@ -112,13 +113,11 @@ impl Batch {
     }
 }
 
-/// Checks what is sent together.
-fn check_all<B: Borrow<Batch>>(batches: &[B]) -> Result<(), Error> {
-    let count = batches.iter().map(|batch| batch.borrow().messages.len() + 1).sum();
+/// Checks what is sent together: messages with their cursors, and bytes.
+fn check(count: usize, size: usize) -> Result<(), Error> {
     if count > BATCH_MESSAGES {
         return Err(Error::TooMany { count, limit: BATCH_MESSAGES });
     }
-    let size = batches.iter().map(|batch| batch.borrow().size()).sum();
     if size > BATCH_BYTES {
         return Err(Error::TooLarge { what: "a batch".into(), size, limit: BATCH_BYTES });
     }
@@ -138,6 +137,29 @@ impl From<Outcome> for CommitAnswer {
     }
 }
 
+/// A batch whose headers are made: what is left is to send it, with others or without.
+#[derive(Debug)]
+pub struct Prepared {
+    parts: Vec<Part>,
+    size: usize,
+}
+
+impl Prepared {
+    /// Makes the headers of a batch.
+    ///
+    /// # Errors
+    /// When one may not be sent.
+    pub fn new(batch: &Batch) -> Result<Self, Error> {
+        Ok(Self { parts: batch.parts()?, size: batch.size() })
+    }
+
+    /// Bytes it takes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+}
+
 impl Bus {
     /// Sends a batch. Sending the same batch again is safe: it takes a new batch id, and its cursor
     /// admits it once.
@@ -145,27 +167,31 @@ impl Bus {
     /// # Errors
     /// When the batch breaks a limit or has a header that may not be sent; then nothing was sent.
     pub async fn commit(&self, batch: &Batch) -> Result<CommitAnswer, Error> {
-        self.commit_all(std::slice::from_ref(&batch)).await
+        self.commit_all(vec![Prepared::new(batch)?], ()).await
     }
 
     /// Sends several batches as one: all of them are stored without a gap, in their order, or none
     /// is.
     ///
     /// # Errors
-    /// When they break a limit together or one has a header that may not be sent; then nothing was
-    /// sent.
-    pub async fn commit_all<B: Borrow<Batch>>(&self, batches: &[B]) -> Result<CommitAnswer, Error> {
-        check_all(batches)?;
-        let mut parts = Vec::new();
-        for batch in batches {
-            parts.extend(batch.borrow().parts()?);
-        }
-        let outcome = match parts.len() {
+    /// When they break a limit together; then nothing was sent. `sent` is dropped when the last message is handed to
+    /// the connection, or nothing will be.
+    pub async fn commit_all<T>(
+        &self,
+        batches: Vec<Prepared>,
+        sent: T,
+    ) -> Result<CommitAnswer, Error> {
+        let count = batches.iter().map(|batch| batch.parts.len()).sum();
+        check(count, batches.iter().map(|batch| batch.size).sum())?;
+        let mut parts = batches.into_iter().map(|batch| batch.parts);
+        let mut all = parts.next().unwrap_or_default();
+        all.extend(parts.flatten());
+        let outcome = match all.len() {
             1 => {
-                let Part { subject, headers, payload } = parts.remove(0);
+                let Part { subject, headers, payload } = all.remove(0);
                 self.store(&subject, headers, payload).await?
             }
-            _ => self.store_batch(as_batch(parts)?).await?,
+            _ => self.store_batch(as_batch(all)?, sent).await?,
         };
         Ok(outcome.into())
     }
@@ -193,6 +219,10 @@ mod tests {
         }
     }
 
+    fn parts(batch: &Batch) -> Vec<Part> {
+        as_batch(batch.parts().unwrap()).unwrap()
+    }
+
     #[test]
     fn limits_are_checked_before_anything_is_sent() {
         assert!(batch(999, 1).check().is_ok());
@@ -203,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_cursor_is_last_rolled_up_and_kept_for_ever() {
-        let parts = as_batch(batch(2, 1).parts().unwrap()).unwrap();
+        let parts = parts(&batch(2, 1));
         let header = |index: usize, name: &str| {
             let part: &Part = &parts[index];
             part.headers.get(name).map(|value| value.as_str().to_owned())
@@ -231,7 +261,7 @@ mod tests {
     #[test]
     fn each_send_takes_a_new_batch_id() {
         let id = || {
-            let parts = as_batch(batch(1, 1).parts().unwrap()).unwrap();
+            let parts = parts(&batch(1, 1));
             parts[0].headers.get(message::BATCH_ID).unwrap().as_str().to_owned()
         };
         assert_ne!(id(), id());

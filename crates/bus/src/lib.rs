@@ -38,7 +38,7 @@ mod settings;
 mod topology;
 
 pub use append::{Append, AppendAnswer};
-pub use batch::{BATCH_BYTES, BATCH_MESSAGES, Batch, CommitAnswer};
+pub use batch::{BATCH_BYTES, BATCH_MESSAGES, Batch, CommitAnswer, Prepared};
 pub use connect::{Bus, ConnectOptions, REQUEST_TIMEOUT};
 pub use error::Error;
 pub use event::{Action, BusEvent};

@@ -198,8 +198,9 @@ impl Bus {
         Ok(Inbox { subject, subscriber })
     }
 
-    /// Sends the parts of a batch in order and reads the answer to its first and last message.
-    pub(crate) async fn store_batch(&self, parts: Vec<Part>) -> Result<Outcome, Error> {
+    /// Sends the parts of a batch in order and reads the answer to its first and last message. `sent` is dropped when
+    /// the last one is handed to the connection.
+    pub(crate) async fn store_batch<T>(&self, parts: Vec<Part>, sent: T) -> Result<Outcome, Error> {
         if !self.is_connected() {
             return Ok(Outcome::Retry { code: code::NO_RESPONDERS });
         }
@@ -210,7 +211,7 @@ impl Bus {
         let broken = self.broken(|denied| subjects.iter().any(|subject| subject == denied));
         let exchange = async {
             tokio::select! {
-                outcome = self.send_batch(parts, &subjects) => outcome,
+                outcome = self.send_batch(parts, &subjects, sent) => outcome,
                 failure = broken => Outcome::from_failure(failure),
             }
         };
@@ -225,7 +226,12 @@ impl Bus {
         outcome
     }
 
-    async fn send_batch(&self, parts: Vec<Part>, subjects: &Subjects) -> Result<Outcome, Error> {
+    async fn send_batch<T>(
+        &self,
+        parts: Vec<Part>,
+        subjects: &Subjects,
+        sent: T,
+    ) -> Result<Outcome, Error> {
         let client = &self.inner.client;
         let inbox = client.new_inbox();
         let Ok(mut answers) = client.subscribe(inbox.clone()).await else {
@@ -233,18 +239,19 @@ impl Bus {
         };
         let last = parts.len().saturating_sub(1);
         for (index, Part { subject, headers, payload }) in parts.into_iter().enumerate() {
-            let sent = if index == 0 || index == last {
+            let published = if index == 0 || index == last {
                 let inbox = inbox.clone();
                 client.publish_with_reply_and_headers(subject, inbox, headers, payload).await
             } else {
                 client.publish_with_headers(subject, headers, payload).await
             };
-            if sent.is_err() {
+            if published.is_err() {
                 return Err(Error::Subject(
                     subjects.iter().nth(index).unwrap_or_default().to_owned(),
                 ));
             }
         }
+        drop(sent);
         while let Some(answer) = answers.next().await {
             if answer.status.is_some_and(|status| u64::from(status.as_u16()) == code::NO_RESPONDERS)
             {

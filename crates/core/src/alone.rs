@@ -31,6 +31,8 @@ pub const ALONE_FOR: Duration = Duration::from_secs(5);
 /// How long before that a cursor is renewed behind which fires stand, and how long before a slot that is due by itself
 /// one is written that lets its fire go.
 pub const AHEAD: Duration = Duration::from_secs(1);
+/// So many jobs that are due leave one by one, each by itself: a batch of so few takes longer. More are a batch's.
+const FEW: usize = 3;
 const TICK: Duration = Duration::from_millis(1);
 
 /// Before which instant slots are in doubt for whoever takes over behind `cursor`. None goes by itself behind one whose
@@ -119,6 +121,18 @@ fn renewed_by(cursor: &Cursor) -> Timestamp {
 }
 
 impl Draft<'_> {
+    /// Whether so few jobs are due up to `through`, and nothing else is planned, that each had better go by itself.
+    pub(crate) fn goes_one_by_one(&self, through: Timestamp) -> bool {
+        let due = self.base.due.iter().take_while(|(due, _)| *due <= through).take(FEW + 1).count();
+        self.plans.events.is_empty() && self.plans.applied == 0 && (2..=FEW).contains(&due)
+    }
+
+    /// Whether what is planned so far may go by itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        let (events, now) = (&self.plans.events, self.now.wall);
+        self.base.cursor().is_some_and(|cursor| self.base.may_go_alone(events, cursor, now))
+    }
+
     /// Skips the slots after `after` that an earlier leader may have fired by themselves, and whose fires the log may
     /// have lost since; gives the instant behind which slots are undecided then, or none without room. They are judged
     /// by the state under which they were fired: whatever a command that waits makes of the job comes behind them.

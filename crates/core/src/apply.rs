@@ -20,6 +20,7 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_schemas::trace::TraceContext;
 use cronstream_schemas::verdict::{Outcome, Verdict};
 
+use crate::behind::is_change;
 use crate::definition;
 use crate::draft::{Draft, Order, Progress};
 use crate::live::OfJob;
@@ -72,9 +73,8 @@ impl Draft<'_> {
         match Command::decode(verb, &command.body) {
             Err(faults) => self.reject(command, address, faults, None),
             Ok(decoded) => {
-                let changes = !matches!(decoded, Command::Trigger(_) | Command::Cancel(_))
-                    && !verb.is_of_calendar();
-                if changes && self.changed.contains(&job) || self.waits_for_calendars(verb, &job) {
+                let again = is_change(verb) && self.changed.contains(&job);
+                if again || self.waits_for_calendars(verb, &job) {
                     return Progress::Full;
                 }
                 match decoded {
@@ -198,7 +198,7 @@ impl Draft<'_> {
         self.emit(LogEvent::JobRevised(state.clone()));
         self.emit(LogEvent::JobDefined(state.clone()));
         if state.paused.is_none() {
-            self.decide_at_once(job);
+            self.decide_at_once(job, command.seq);
         }
         self.accept(command, Verb::Define, job)
     }
@@ -248,7 +248,7 @@ impl Draft<'_> {
             let mut next = self.changed_state(&state, command, state.definition.clone(), None);
             next.effective_after = self.job(job).map_or(command.at, |job| job.decided_through);
             self.emit(LogEvent::JobResumed(next));
-            self.decide_at_once(job);
+            self.decide_at_once(job, command.seq);
         }
         self.accept(command, Verb::Resume, job)
     }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::definition::{JobDefinition, Overlap};
 use cronstream_schemas::event::{
-    Cause, Fired, Held, HeldReason, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
+    Cause, Held, HeldReason, JobState, LogEvent, Position, SkipReason, Skipped, SkippedWhat,
 };
 use cronstream_schemas::id::{Epoch, RunId};
 use cronstream_schemas::json::Json;
 use cronstream_schemas::name::{JobId, Name};
 use cronstream_schemas::time::Timestamp;
 
+use crate::behind::Changes;
 use crate::calendar::Calendars;
-use crate::held::{Key, Live, Waiting, is_backfill, last_slot};
+use crate::held::{Key, Waiting, is_backfill, last_slot};
 use crate::job::Job;
 use crate::keys::{self, KeyHash};
 use crate::live::Begun;
@@ -26,6 +27,7 @@ use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::position;
 use crate::release::{Slots, held};
+use crate::tables::Tables;
 use crate::turn::{BYTES_MAX, EVENTS_MAX, HistoryRead, Now, Planned, Reply, RunAppend, Settings};
 
 /// What an event costs beside its body: subject, headers, framing.
@@ -90,16 +92,24 @@ pub(crate) struct Draft<'a> {
     pub(crate) bytes: usize,
     /// Room for so many events without a definition is kept for what must be decided in this batch.
     pub(crate) reserved: usize,
-    jobs: HashMap<JobId, Job>,
-    pub(crate) fired: HashMap<JobId, Live>,
+    pub(crate) tables: Tables,
     pub(crate) begun: Begun,
     keys: HashMap<KeyHash, RunId>,
     /// All calendars, and those whose state changed in this batch; none while nothing did.
     pub(crate) calendars: Option<(Calendars, HashSet<CalendarId>)>,
+    /// Which commands change which job, once it is asked.
+    pub(crate) changes: Option<Changes>,
+    /// Up to where the states that came into force in this batch have decided their slots.
+    pub(crate) in_force_through: Timestamp,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(base: &'a Partition, now: Now, settings: &'a Settings, epoch: Epoch) -> Self {
+    pub(crate) fn new(
+        base: &'a Partition,
+        (now, settings): (Now, &'a Settings),
+        epoch: Epoch,
+        tables: Tables,
+    ) -> Self {
         Self {
             base,
             now,
@@ -120,29 +130,23 @@ impl<'a> Draft<'a> {
             held: HashMap::new(),
             bytes: 0,
             reserved: 0,
-            jobs: HashMap::new(),
-            fired: HashMap::new(),
+            tables,
             begun: Begun::default(),
             keys: HashMap::new(),
             calendars: None,
+            changes: None,
+            in_force_through: now.horizon(),
         }
     }
 
-    pub(crate) fn finish(self) -> Plans {
-        self.plans
-    }
-
-    pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
-        self.jobs.get(id).or_else(|| self.base.job(id))
+    /// What was planned, and the tables for the next draft.
+    pub(crate) fn finish(self) -> (Plans, Tables) {
+        (self.plans, self.tables.emptied())
     }
 
     pub(crate) fn known_key(&self, state: &JobState, key: &str) -> Option<RunId> {
         let hash = keys::hash(&state.job, state.incarnation, key);
         self.keys.get(&hash).copied().or_else(|| self.base.keys.get(hash))
-    }
-
-    pub(crate) fn is_live(&self, id: &JobId) -> bool {
-        self.fired.contains_key(id) || self.base.live.of(id).is_some()
     }
 
     /// The leader.
@@ -173,7 +177,7 @@ impl<'a> Draft<'a> {
                     }
                     None => Job::new(&state, &self.base.calendars),
                 };
-                self.jobs.insert(state.job.clone(), job);
+                self.tables.jobs.insert(state.job.clone(), job);
                 self.changed.insert(state.job.clone());
             }
             LogEvent::Fired(fired) => {
@@ -232,55 +236,37 @@ impl<'a> Draft<'a> {
         self.bytes += planned.body.len() + OVERHEAD_BYTES;
         self.plans.events.push(planned);
         if self.plans.events.len() == MANY_EVENTS {
-            let more = EVENTS_MAX - MANY_EVENTS;
-            self.plans.events.reserve_exact(more);
-            self.jobs.reserve(more);
-            self.fired.reserve(more);
+            self.make_room();
         }
     }
 
-    fn count_fired(&mut self, fired: &Fired) {
-        if fired.fire_no > 1 {
-            return;
-        }
-        self.begin(fired);
-        let of_range = self.held(&fired.job).is_some_and(|waiting| waiting.is_of_range(fired))
-            || matches!(fired.cause, Cause::Backfill(_));
-        let live = self.fired.entry(fired.job.clone()).or_default();
-        live.all += 1;
-        live.of_range += u32::from(of_range);
-    }
-
-    fn with_job(&mut self, id: &JobId, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.jobs.get_mut(id) {
-            change(job);
-        } else if let Some(mut job) = self.base.job(id).cloned() {
-            change(&mut job);
-            self.jobs.insert(id.clone(), job);
-        }
-    }
-
-    /// Fires every job that is due up to the horizon, in the order of (due, job); returns how far it came.
-    pub(crate) fn fire_due(&mut self) -> Position {
-        let horizon = self.now.horizon();
+    /// Fires every job that is due up to `through`, in the order of (due, job); returns how far it came.
+    pub(crate) fn fire_due(&mut self, through: Timestamp) -> Position {
         let base = self.base;
         let mut position = base.position();
+        if base.due.iter().nth(MANY_EVENTS).is_some_and(|(due, _)| due <= through) {
+            self.make_room();
+        }
+        let one_by_one = self.goes_one_by_one(through);
         for (due, id) in base.due.iter() {
-            if due > horizon {
+            if due > through {
                 break;
+            }
+            if one_by_one && self.is_alone() {
+                return position;
             }
             let decided = position::decided_through(&base.position(), id);
             let owes = self.job(id).and_then(|job| job.next_due(decided));
             // What waits of the job lies before what is due of it.
-            if owes.is_some_and(|next| next <= horizon)
-                && (self.release_of(id, horizon) == Progress::Full
-                    || self.decide(id, Some(decided), horizon) == Progress::Full)
+            if owes.is_some_and(|next| next <= through)
+                && (self.release_of(id, through) == Progress::Full
+                    || self.decide(id, Some(decided), through) == Progress::Full)
             {
                 return position;
             }
             position = Position { due, job: Some(id.clone()) };
         }
-        Position { due: horizon, job: None }
+        Position { due: through, job: None }
     }
 
     /// Decides every slot of `id` that is due up to `through`. What was due up to `decided` is somebody else's.
@@ -372,16 +358,16 @@ impl<'a> Draft<'a> {
 
     /// Decides the slots of a state that came into force in this batch and were due before it. They must not
     /// wait for another batch, so those that find no room are skipped.
-    pub(crate) fn decide_at_once(&mut self, id: &JobId) {
-        let horizon = self.now.horizon();
+    pub(crate) fn decide_at_once(&mut self, id: &JobId, command: u64) {
+        let through = self.through_next_change(id, command);
         self.reserved = self.room_to_skip(id);
-        let progress = self.decide(id, None, horizon);
+        let progress = self.decide(id, None, through);
         self.reserved = 0;
         if progress == Progress::Full {
             let Some(job) = self.job(id) else { return };
             let state = Arc::clone(&job.state);
             let Some((plan, after)) = job.undecided(Timestamp::MIN) else { return };
-            let through = horizon.minus(plan.jitter());
+            let through = through.minus(plan.jitter());
             for (_, range) in overrides::ranges(&state.overrides, &plan, after, through) {
                 self.skip(&state, SkipReason::Misfire, range);
             }

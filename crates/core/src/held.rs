@@ -249,7 +249,8 @@ impl Draft<'_> {
 
     /// How many runs of a job are live.
     pub(crate) fn live(&self, id: &JobId) -> Live {
-        let (base, fired) = (self.base.live(id), self.fired.get(id).copied().unwrap_or_default());
+        let (base, fired) =
+            (self.base.live(id), self.tables.fired.get(id).copied().unwrap_or_default());
         Live { all: base.all + fired.all, of_range: base.of_range + fired.of_range }
     }
 }

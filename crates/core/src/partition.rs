@@ -35,6 +35,7 @@ use crate::overrides;
 use crate::position;
 use crate::shard::{LastEvent, LastKind, Shard};
 use crate::shared::Shared;
+use crate::tables::Tables;
 use crate::uses::{self, Uses};
 
 /// A command that is read and not applied yet.
@@ -102,7 +103,8 @@ pub struct Partition {
     /// When runs of slots ended whose job is not folded yet: its newest state stands behind them.
     pub(crate) ends: HashMap<JobId, Timestamp>,
     pub(crate) live: LiveRuns,
-    pub(crate) shards: HashMap<ShardId, Shard>,
+    /// Boxed: the table of a burst's runs grows as they are folded.
+    pub(crate) shards: HashMap<ShardId, Box<Shard>>,
     pub(crate) early: Early,
     pub(crate) keys: Keys,
     pub(crate) dead: BTreeMap<u64, PendingDead>,
@@ -110,10 +112,16 @@ pub struct Partition {
     pub(crate) ending: HashSet<ShardId>,
     /// The holder of the cursor under which this fold leads.
     pub(crate) leading: Option<Instance>,
+    /// When it began to lead.
+    pub(crate) led_since: Timestamp,
+    /// Since when commands are left that slots wait for.
+    pub(crate) behind_since: Option<Timestamp>,
     pub(crate) due: Due,
     pub(crate) timers: BTreeSet<(Timestamp, ShardId)>,
     pub(crate) unknown: Option<String>,
     pub(crate) unfired: Option<ShardId>,
+    /// Empty, for the next draft.
+    pub(crate) tables: Tables,
 }
 
 impl Partition {
@@ -149,10 +157,13 @@ impl Partition {
             cancelled: BTreeMap::new(),
             ending: HashSet::new(),
             leading: None,
+            led_since: Timestamp::MIN,
+            behind_since: None,
             due: Due::default(),
             timers: BTreeSet::new(),
             unknown: None,
             unfired: None,
+            tables: Tables::default(),
         }
     }
 
@@ -322,6 +333,8 @@ impl Partition {
     /// Begins to lead after a cursor of ours is stored: builds the indices.
     pub fn lead(&mut self) {
         self.leading = self.cursor.as_ref().map(|cursor| cursor.holder);
+        self.led_since = self.cursor.as_ref().map_or(Timestamp::MIN, |cursor| cursor.at);
+        self.behind_since = None;
         self.ending.clear();
         self.due.clear();
         self.timers.clear();

@@ -54,19 +54,29 @@ impl Partition {
             self.unfired = None;
         }
         self.serve(fired);
-        let mut shard = Shard::new(Arc::clone(fired));
+        let mut shard = Box::new(Shard::new(Arc::clone(fired)));
         let ended = self.early.take(id).is_some_and(|last| shard.apply_event(last));
-        let params = self.params_in_force(&fired.job).cloned();
-        self.live.begin(fired, params.as_ref());
-        if let (true, Some(job)) = (is_of_slot(&shard), self.jobs.get_mut(&fired.job)) {
-            job.running += 1;
+        let job = self.jobs.get_mut(&fired.job);
+        let definition = job.as_ref().and_then(|job| job.state.definition.as_ref());
+        self.live.begin(fired, definition.map(|definition| &definition.params));
+        let counts = job.is_some_and(|job| {
+            job.running += u32::from(is_of_slot(&shard));
+            job.plan.as_ref().is_some_and(Plan::is_fixed_delay)
+        });
+        if ended {
+            self.shards.insert(id, shard);
+            self.end_shard(id);
+            return;
+        }
+        if self.is_leading() {
+            let (at, _) = shard.timer();
+            shard.indexed = Some(at);
+            self.timers.insert((at, id));
         }
         self.shards.insert(id, shard);
-        if ended {
-            self.end_shard(id);
-        } else {
-            self.index_shard(id);
-            self.index_runs(&fired.job);
+        self.index_held(&fired.job);
+        if counts {
+            self.index_job(&fired.job);
         }
     }
 

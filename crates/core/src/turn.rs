@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, RunEvent};
 use cronstream_schemas::id::{Epoch, Incarnation, Instance, ShardId, Tick};
 use cronstream_schemas::name::{JobId, Name};
@@ -69,7 +70,7 @@ pub struct Planned {
     /// The event.
     pub event: LogEvent,
     /// Its JSON.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// A verdict and the inbox that waits for it.
@@ -149,22 +150,31 @@ impl Partition {
         let mut appends = self.overdue(now, cursor.epoch);
         self.ending.extend(appends.iter().map(|append| append.key.shard));
         let mut turn = Turn::default();
+        let mut waits = false;
         if may_commit {
             let jobs = &self.jobs;
             self.due.prepare(now.horizon().plus(AHEAD), |at, hash| jobs.due(at, hash));
-            let mut draft = Draft::new(self, now, settings, cursor.epoch);
+            let tables = std::mem::take(&mut self.tables);
+            let mut draft = Draft::new(self, (now, settings), cursor.epoch, tables);
             draft.apply_commands();
-            let position = draft.fire_due();
+            let through = draft.slots_through();
+            let position = draft.fire_due(through);
             draft.retry();
-            draft.release_held();
-            draft.catch_up();
-            let planned = draft.finish();
+            waits = through < now.horizon();
+            if !waits {
+                draft.release_held();
+                draft.catch_up();
+            }
+            let is_behind = draft.is_behind();
+            let (planned, tables) = draft.finish();
+            self.tables = tables;
+            self.note_behind(is_behind, now.wall);
             appends.extend(planned.appends);
             let due = cursor.at.plus(settings.cursor_refresh) <= now.wall;
             let lags = cursor.commands_through < planned.commands_through;
             let wanted = self.wants_cursor(&position, now);
             // Jobs go by new days once a cursor says that they owe nothing from before.
-            let days = self.replans.iter().any(|(from, _)| *from <= now.horizon());
+            let days = self.replans.iter().any(|(from, _)| *from <= through);
             if !planned.events.is_empty() || planned.applied > 0 || (lags && due) || days || wanted
             {
                 let position = position::later(cursor.position.clone(), position);
@@ -196,12 +206,10 @@ impl Partition {
         appends.truncate(APPENDS_MAX);
         self.ending.extend(appends.iter().map(|append| append.key.shard));
         turn.appends = appends;
-        let next = [self.due.first(), self.timers.first().map(|(at, _)| *at)];
-        let held = self.held_wake(now.wall).filter(|_| !settings.hold);
-        let days = self.replans.iter().map(|(from, _)| *from).min();
-        let cursor = self.cursor_by(now.wall);
-        let next = next.into_iter().flatten().chain(turn.wake_at).chain(held).chain(days);
-        turn.wake_at = next.chain(cursor).min();
+        let slots = if waits { self.waited_at() } else { self.next_slot(now, settings) };
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let next = slots.into_iter().chain(timer).chain(turn.wake_at);
+        turn.wake_at = next.chain(self.cursor_by(now.wall)).min();
         turn
     }
 
@@ -237,6 +245,13 @@ impl Partition {
         for planned in &batch.events {
             self.apply_log(seq, &planned.event);
         }
+    }
+
+    /// When the next slot is due, or something that waits.
+    fn next_slot(&self, now: Now, settings: &Settings) -> Option<Timestamp> {
+        let held = self.held_wake(now.wall).filter(|_| !settings.hold);
+        let days = self.replans.iter().map(|(from, _)| *from).min();
+        self.due.first().into_iter().chain(held).chain(days).min()
     }
 
     fn may_lead(&self) -> bool {
@@ -299,7 +314,7 @@ impl Planned {
     /// Encodes an event.
     #[must_use]
     pub fn new(event: LogEvent) -> Self {
-        let body = event.encode();
+        let body = event.encode().into();
         Self { event, body }
     }
 }

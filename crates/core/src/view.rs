@@ -89,7 +89,7 @@ impl Partition {
 
     /// Every live shard.
     pub fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.shards.values()
+        self.shards.values().map(Box::as_ref)
     }
 
     /// Everything that waits, by job: single slots and ranges.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cronstream_core::alone::{AHEAD, ALONE_FOR};
-use cronstream_core::turn::Batch;
+use cronstream_core::turn::{Batch, Planned};
 use cronstream_schemas::event::{LogEvent, SkipReason, Skipped, SkippedWhat};
 use cronstream_schemas::time::Timestamp;
 
@@ -51,11 +51,40 @@ const RARE: &str = r#"{"task":"t","schedule":{"every":"5s"},"overlap":"allow"}"#
 fn one_fire_soon_behind_a_cursor_goes_by_itself_and_nothing_else_does() {
     check(&[("a", EVERY)], 2_000, true);
     check(&[("a", EVERY)], 3_999, true);
-    // Two slots, two jobs, a delay that its run moves, a cursor that is not fresh.
+    // Two slots, many jobs, a delay that its run moves, a cursor that is not fresh.
     check(&[("a", EVERY)], 4_000, false);
-    check(&[("a", EVERY), ("b", EVERY)], 2_000, false);
+    check(&[("a", EVERY), ("b", EVERY), ("c", EVERY), ("d", EVERY)], 2_000, false);
     check(&[("a", DELAY)], 2_000, false);
     check(&[("a", RARE)], 5_000, false);
+}
+
+#[test]
+fn few_jobs_that_are_due_leave_one_by_one_in_their_order() {
+    let mut world = defined(&[("a", EVERY), ("b", EVERY), ("c", EVERY)]);
+    for job in ["n/a", "n/b", "n/c"] {
+        let batch = decided(&mut world, 2_000).unwrap();
+        let [Planned { event: LogEvent::Fired(fired), .. }] = &batch.events[..] else {
+            panic!("{batch:?}");
+        };
+        assert_eq!(fired.job.to_string(), job);
+        // Where it is stored with its cursor after all, that passes no more than this job.
+        let passed = batch.cursor.position.job.as_ref().map(ToString::to_string);
+        assert_eq!(passed, (job != "n/c").then(|| job.to_owned()));
+        assert!(world.turn().wake_at <= Some(world.now), "the others are due still");
+        store_alone(&mut world, &batch);
+    }
+    assert_eq!(decided(&mut world, 2_000), None);
+}
+
+/// Where something is between them that cannot, what is left of them is a batch.
+#[test]
+fn few_jobs_of_which_one_cannot_go_by_itself_are_a_batch() {
+    check(&[("a", DELAY), ("b", EVERY)], 2_000, false);
+    let mut world = defined(&[("a", EVERY), ("b", DELAY), ("c", EVERY)]);
+    let batch = decided(&mut world, 2_000).unwrap();
+    store_alone(&mut world, &batch);
+    let batch = decided(&mut world, 2_000).unwrap();
+    assert_eq!((batch.events.len(), batch.alone), (2, None));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod ahead;
 mod alone;
 mod attack;
 mod backfills;
+mod behind;
 mod bounds;
 mod calendars;
 mod cancels;
