@@ -88,6 +88,27 @@ async fn a_slot_owed_before_a_delete_fires_and_none_after_it() -> Result<()> {
     .await
 }
 
+/// A batch changes a job once: the edit is in the first one behind the takeover, and the pause comes behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_behind_an_edit_comes_before_the_slots_that_nobody_saw() -> Result<()> {
+    World::with(setup(Brokers::One, 1), async |world| {
+        muster(world).await?;
+        let job = ticking(world, "seams/paused", EVERY_SECOND).await?;
+        let clock = ticking(world, "seams/clock", EVERY_SECOND).await?;
+        kill(world, &["t1", "t2"]).await?;
+        publish(world, Verb::Define, &job, EDITED).await?;
+        let (_, paused) = publish(world, Verb::Pause, &job, "").await?;
+        reached(paused.plus(2 * PERIOD + PERIOD / 2)).await;
+        restart(world, &["t1", "t2"]).await?;
+        fired_after(world, &clock, paused.plus(2 * PERIOD), PATIENCE).await?;
+        let after: Vec<_> =
+            revisions(world, &job).into_iter().filter(|(at, _)| *at > paused).collect();
+        ensure!(after.is_empty(), "paused at {paused}: {after:?}");
+        verify(world, &[clock]).await
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_defined_again_after_its_delete_owes_nothing_from_before() -> Result<()> {
     World::with(setup(Brokers::One, 1), async |world| {
