@@ -84,7 +84,10 @@ type Told = Result<Sent, Open>;
 
 /// What became of a group's batches.
 #[derive(Debug)]
-struct Settled(Vec<(oneshot::Sender<Told>, Told)>);
+struct Settled {
+    messages: usize,
+    told: Vec<(oneshot::Sender<Told>, Told)>,
+}
 
 impl Press {
     /// Starts the task; it ends when every handle is dropped and what is out is answered.
@@ -155,10 +158,11 @@ impl Out {
         self.groups.spawn(async move { store(&bus, group, sent).await });
     }
 
-    /// Tells what became of a group, once the large groups that are on their way have left.
+    /// Tells what became of a group: of a large one when those that are on their way have left.
     fn tell(&mut self, settled: Settled) {
         let sending = self.sending.clone();
-        if sending.iter().all(|sending| sending.has_changed().is_err()) {
+        let is_free = sending.iter().all(|sending| sending.has_changed().is_err());
+        if is_free || settled.messages < WORTH_ANOTHER {
             return settled.tell();
         }
         self.telling.spawn(async move {
@@ -175,7 +179,7 @@ impl Out {
 
 impl Settled {
     fn tell(self) {
-        for (answer, told) in self.0 {
+        for (answer, told) in self.told {
             // The node may have ended.
             answer.send(told).ok();
         }
@@ -243,7 +247,8 @@ fn take(waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
 
 /// Stores a group; gives each batch where its cursor is. `sent` is dropped when all of it is on its way.
 async fn store<T>(bus: &Bus, group: Vec<Entry>, sent: T) -> Settled {
-    let mut behind = messages(&group) as u64;
+    let messages = messages(&group);
+    let mut behind = messages as u64;
     let (mut sizes, mut prepared, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for Entry { batch, prepared: made, answer, .. } in group {
         prepared.push(made.unwrap_or_else(|| Prepared::new(&batch)));
@@ -261,7 +266,7 @@ async fn store<T>(bus: &Bus, group: Vec<Entry>, sent: T) -> Settled {
         };
         (answer, told)
     });
-    Settled(told.collect())
+    Settled { messages, told: told.collect() }
 }
 
 #[cfg(test)]
@@ -341,18 +346,18 @@ mod tests {
         check([entry(0, 1, 1), entry(1, 1, 1), entry(0, 1, 1), entry(2, 1, 1)], &[2, 2]);
     }
 
-    /// A group that is settled while another is on its way.
-    fn settled() -> (Out, watch::Sender<()>, oneshot::Receiver<Told>) {
+    /// A group of so many messages that is settled while another is on its way.
+    fn settled(messages: usize) -> (Out, watch::Sender<()>, oneshot::Receiver<Told>) {
         let (mut out, (sender, sending)) = (Out::default(), watch::channel(()));
         let (answer, told) = oneshot::channel();
         out.sending.push(sending);
-        out.tell(Settled(vec![(answer, Ok(Sent::Whole(7)))]));
+        out.tell(Settled { messages, told: vec![(answer, Ok(Sent::Whole(7)))] });
         (out, sender, told)
     }
 
     #[tokio::test]
     async fn what_became_of_a_group_is_told_when_the_next_one_has_left() {
-        let (_out, sender, mut told) = settled();
+        let (_out, sender, mut told) = settled(WORTH_ANOTHER);
         yield_now().await;
         assert!(told.try_recv().is_err(), "it is told too early");
         drop(sender);
@@ -361,8 +366,14 @@ mod tests {
 
     #[tokio::test]
     async fn what_became_of_a_group_is_told_soon_though_the_next_one_is_stuck() {
-        let (_out, _stuck, told) = settled();
+        let (_out, _stuck, told) = settled(WORTH_ANOTHER);
         let told = timeout(10 * TELL_WITHIN, told).await;
         assert_eq!(told.unwrap().unwrap(), Ok(Sent::Whole(7)));
+    }
+
+    #[tokio::test]
+    async fn what_became_of_a_small_group_is_told_at_once() {
+        let (_out, _sender, mut told) = settled(WORTH_ANOTHER - 1);
+        assert_eq!(told.try_recv().unwrap(), Ok(Sent::Whole(7)));
     }
 }
