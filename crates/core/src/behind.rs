@@ -20,7 +20,7 @@ use cronstream_schemas::time::Timestamp;
 
 use crate::draft::Draft;
 use crate::partition::Partition;
-use crate::turn::{COMMANDS_MAX, Now};
+use crate::turn::{COMMANDS_MAX, Settings};
 
 /// How long slots wait at most for commands that were stored before they were due; then they go first.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -47,15 +47,15 @@ impl Partition {
 
 impl Draft<'_> {
     /// The first command that this turn leaves, if slots have fallen due behind it.
-    fn left(&self, now: Now) -> Option<Timestamp> {
-        let base = self.base;
+    fn left(&self) -> Option<Timestamp> {
+        let (base, horizon) = (self.base, self.now.horizon());
         let first = base.commands.get(self.plans.applied)?;
-        (first.at < now.horizon() && base.position().due <= now.horizon()).then_some(first.at)
+        (first.at < horizon && base.position().due <= horizon).then_some(first.at)
     }
 
     /// Whether commands are left before which slots have fallen due that wait for them, or have waited long enough.
     pub(crate) fn is_behind(&self) -> bool {
-        self.left(self.now).is_some()
+        self.left().is_some()
     }
 
     /// Up to where this turn decides slots: behind the first command left, all of them wait for it.
@@ -67,7 +67,7 @@ impl Draft<'_> {
         let waits_for_a_read = self.plans.history.is_some()
             || self.plans.read_log.is_some()
             || !self.plans.appends.is_empty();
-        let left = self.left(self.now).filter(|at| !waits_for_a_read || *at < base.led_since);
+        let left = self.left().filter(|at| !waits_for_a_read || *at < base.led_since);
         left.unwrap_or(horizon).min(self.in_force_through)
     }
 
@@ -91,7 +91,7 @@ impl Draft<'_> {
     }
 }
 
-fn changes(settings: &crate::turn::Settings, base: &Partition) -> Changes {
+fn changes(settings: &Settings, base: &Partition) -> Changes {
     let mut changes = Changes::new();
     for command in base.commands.iter().take(COMMANDS_MAX) {
         if let Ok((verb, job)) = settings.prefix.parse_command(&command.subject)
