@@ -171,11 +171,10 @@ impl Bus {
     }
 
     /// Sends several batches as one: all of them are stored without a gap, in their order, or none
-    /// is.
+    /// is. `sent` is dropped when the last message is handed to the connection, or nothing will be.
     ///
     /// # Errors
-    /// When they break a limit together; then nothing was sent. `sent` is dropped when the last message is handed to
-    /// the connection, or nothing will be.
+    /// When they break a limit together; then nothing was sent.
     pub async fn commit_all<T>(
         &self,
         batches: Vec<Prepared>,

@@ -63,17 +63,12 @@ impl Partition {
             job.running += u32::from(is_of_slot(&shard));
             job.plan.as_ref().is_some_and(Plan::is_fixed_delay)
         });
+        self.shards.insert(id, shard);
         if ended {
-            self.shards.insert(id, shard);
             self.end_shard(id);
             return;
         }
-        if self.is_leading() {
-            let (at, _) = shard.timer();
-            shard.indexed = Some(at);
-            self.timers.insert((at, id));
-        }
-        self.shards.insert(id, shard);
+        self.index_shard(id);
         self.index_held(&fired.job);
         if counts {
             self.index_job(&fired.job);

@@ -12,8 +12,8 @@ use crate::held::Live;
 use crate::job::Job;
 use crate::turn::EVENTS_MAX;
 
-/// The tables of a draft. One draft leaves them to the next: large ones that are made anew each time cost a burst an
-/// eighth of its planning, for memory that the system clears first.
+/// The tables of a draft. One draft leaves them to the next: to make large ones anew each time took a tenth of what a
+/// node does in a burst, for memory that the system clears first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tables {
     /// The jobs that the batch touches.
