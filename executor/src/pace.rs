@@ -39,7 +39,7 @@ const TRIAL_MAX: Duration = Duration::from_millis(30);
 const TRIALS: usize = 3;
 /// Single events are stored while others are still made, and a batch is not: they are the faster way as long as a trial
 /// takes no more than this many times as long.
-const EACH_WORTH: f64 = 1.5;
+const EACH_WORTH: f64 = 1.25;
 /// Groups between two trials of each way.
 const TRY_AFTER: u32 = 128;
 

@@ -165,6 +165,16 @@ fn tick(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.epoch.0, cursor.tick.0)
 }
 
+/// Waits before another try, but not beyond the moment when the connection is made again; gives the next wait.
+async fn rest(bus: &Bus, backoff: Duration) -> Duration {
+    let mut connects = bus.connects();
+    connects.mark_unchanged();
+    tokio::select! {
+        () = tokio::time::sleep(backoff) => (backoff * 2).min(BACKOFF.1),
+        Ok(()) = connects.changed() => BACKOFF.0,
+    }
+}
+
 /// Finds out whether a batch is stored that was sent, and sends it again while it is not and may be. One that was not
 /// stored within `patience` is abandoned: what it says of times and lifetimes is of then. `stuck` is told why it
 /// takes long.
@@ -192,8 +202,7 @@ pub(crate) async fn settle(
                 },
                 Err(why) => {
                     stuck(why);
-                    tokio::time::sleep(backoff).await;
-                    backoff = (backoff * 2).min(BACKOFF.1);
+                    backoff = rest(bus, backoff).await;
                 }
             }
         }
@@ -209,8 +218,7 @@ pub(crate) async fn settle(
             batch.messages.iter_mut().for_each(|message| message.msg_id = None);
         }
         stuck(why);
-        tokio::time::sleep(backoff).await;
-        backoff = (backoff * 2).min(BACKOFF.1);
+        backoff = rest(bus, backoff).await;
         open = match send(bus, vec![Prepared::new(&batch)], ()).await {
             Ok(seq) => return Fate::Stored { seq },
             Err(open) => open,
@@ -291,6 +299,18 @@ mod tests {
         assert!(open.why.contains("10071"), "{open:?}");
         assert_eq!(settled(&bus, late, &old).await, Fate::Fenced);
         assert_eq!(bus.stream_state(&bus.names().log).await.unwrap().last_seq, 3);
+    }
+
+    #[tokio::test]
+    async fn a_batch_waits_no_longer_than_until_the_connection_is_made_again() {
+        let (bus, _server, _folder) = installation().await;
+        let long = Duration::from_secs(3_600);
+        let rested = tokio::time::timeout(Duration::from_secs(30), async {
+            tokio::join!(rest(&bus, long), bus.force_reconnect()).0
+        });
+        assert_eq!(rested.await, Ok(BACKOFF.0));
+        assert_eq!(rest(&bus, BACKOFF.0).await, BACKOFF.0 * 2);
+        assert_eq!(rest(&bus, BACKOFF.1 / 4 * 3).await, BACKOFF.1);
     }
 
     #[tokio::test]

@@ -31,6 +31,8 @@ const SURVEY_WITHIN: Duration = Duration::from_secs(3);
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a task waits before it says that the log's head could not be read.
 const HEAD_PAUSE: Duration = Duration::from_millis(200);
+/// How long the commands' head may take to read before it is asked for again.
+const HEAD_WITHIN: Duration = Duration::from_millis(500);
 /// How often an append is sent while the stream has no leader.
 const APPEND_TRIES: u32 = 5;
 
@@ -119,6 +121,25 @@ impl Desk {
                 Err(_) => None,
             };
             Answer::LogHead { partition, command, head }
+        });
+    }
+
+    /// Asks the commands' leader for their head.
+    pub(crate) fn commands_head(&self, question: u64) {
+        let bus = self.bus.clone();
+        self.spawn(async move {
+            let names = bus.names();
+            let state = bus.stream_state(&names.commands);
+            let head = match tokio::time::timeout(HEAD_WITHIN, state).await {
+                Ok(Ok(state)) => Some(state.last_seq),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the commands' head is not read");
+                    tokio::time::sleep(HEAD_PAUSE).await;
+                    None
+                }
+                Err(_) => None,
+            };
+            Answer::CommandsHead { question, head }
         });
     }
 

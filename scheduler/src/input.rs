@@ -45,6 +45,8 @@ pub(crate) enum Answer {
     Batch { partition: Partition, instance: Instance, fate: Fate },
     /// The head of CRON_LOG after a command was read; `None` when it must be asked for again.
     LogHead { partition: Partition, command: u64, head: Option<u64> },
+    /// The head of CRON_COMMANDS behind a gap, by the number of its question; `None` when it must be asked for again.
+    CommandsHead { question: u64, head: Option<u64> },
     /// An append to CRON_RUNS, and what stands last on its subject now.
     Appended { partition: Partition, append: Box<RunAppend>, last: Option<Box<StoredMessage>> },
     /// A dead letter; `false` when it must be written again.

@@ -299,6 +299,9 @@ impl Node {
         if self.guard.verdict(wall, monotonic) != ClockVerdict::Good {
             return None;
         }
+        if self.is_deaf(wall, monotonic) {
+            return None;
+        }
         let now = Now { wall, limit: self.guard.limit(monotonic) };
         let mut wake_at = None;
         for seat in &mut self.seats {
@@ -330,6 +333,7 @@ impl Node {
                 let batch = Arc::new(batch);
                 self.desk.commit(leading.instance, &batch);
                 leading.in_flight = Some(batch);
+                leading.sent = monotonic;
             }
             for (seq, dead) in partition.dead() {
                 if leading.dead.len() >= DEAD_IN_FLIGHT_MAX {

@@ -20,6 +20,7 @@ mod desk;
 mod echo;
 mod fires;
 mod folding;
+mod hearing;
 mod history;
 mod input;
 mod leading;

@@ -19,6 +19,7 @@ use crate::claims::{Claims, Moment};
 use crate::clock::Clock;
 use crate::desk::Desk;
 use crate::echo::Echo;
+use crate::hearing::Hearing;
 use crate::input::{Answer, INPUTS_MAX, Input};
 use crate::press::Press;
 use crate::readers::Reader;
@@ -63,6 +64,9 @@ pub(crate) struct Node {
     /// Behind which sequence the commands are about to be followed.
     pub(crate) commands_opening: Option<u64>,
     pub(crate) echo: Echo,
+    pub(crate) hearing: Hearing,
+    /// How often the connection was made.
+    pub(crate) connects: watch::Receiver<u64>,
     sampled: Duration,
     reported: Duration,
     wake_at: Option<Timestamp>,
@@ -123,6 +127,8 @@ impl Node {
             log_created,
             commands_opening: None,
             echo: Echo::default(),
+            hearing: Hearing::default(),
+            connects: bus.connects(),
             reported: Duration::ZERO,
             sampled: Duration::ZERO,
             wake_at: None,
@@ -181,6 +187,7 @@ impl Node {
 
     async fn next_input(&mut self, stop: &CancellationToken) -> Result<Input, Error> {
         let sleep = self.sleep();
+        self.hearing.rest(sleep);
         let full = self.seats.iter().any(|seat| seat.partition.is_full());
         let log_later = self.reads_log_later();
         let commands = async {
@@ -197,6 +204,7 @@ impl Node {
             event = self.runs.next() => event.map(Input::Runs),
             event = commands => event.map(Input::Commands),
             release = self.releases.next() => release.map(Input::Release),
+            Ok(()) = self.connects.changed() => Some(Input::Wake),
             () = tokio::time::sleep(sleep) => Some(Input::Wake),
         };
         event.ok_or(Error::Closed("the connection"))
@@ -209,6 +217,7 @@ impl Node {
             NextTurn::Retry => SLEEP_MIN,
             NextTurn::Unknown => SLEEP_MAX,
         };
+        let sleep = self.hearing.left().map_or(sleep, |left| sleep.min(left));
         sleep.min(lease::renewal(self.claims.ttl) / 2)
     }
 
@@ -257,6 +266,7 @@ impl Node {
             Answer::Appended { partition, append, last } => {
                 self.appended(partition, &append, last.as_deref());
             }
+            Answer::CommandsHead { question, head } => self.commands_head(question, head),
             Answer::LogHead { partition, command, head } => self.log_head(partition, command, head),
             Answer::Dead { partition, seq, written } => self.dead_written(partition, seq, written),
             Answer::History { partition, command, history } => {

@@ -58,6 +58,8 @@ pub(crate) struct Leading {
     pub(crate) instance: Instance,
     /// The batch that is out.
     pub(crate) in_flight: Option<Arc<Batch>>,
+    /// When it left, by the monotonic clock.
+    pub(crate) sent: Duration,
     /// The cursor behind which the log tells what became of it.
     pub(crate) closed_at: Option<u64>,
     /// Until when no fire goes by itself, by the monotonic clock.

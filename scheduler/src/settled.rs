@@ -24,6 +24,11 @@ impl Node {
         if seat.instance() != Some(instance) {
             return;
         }
+        if let Stage::Leading(leading) = &seat.stage
+            && !matches!(fate, Fate::Stuck { .. })
+        {
+            self.hearing.settled(leading.sent, self.clock.monotonic());
+        }
         match fate {
             Fate::Stuck { why } => {
                 if seat.stuck.as_ref() != Some(&why) {
@@ -148,6 +153,7 @@ impl Node {
         seat.stage = Stage::Leading(Leading {
             instance,
             in_flight: None,
+            sent: Duration::ZERO,
             closed_at: None,
             whole_until: Duration::ZERO,
             hear_through,

@@ -14,4 +14,5 @@ mod live_runs;
 mod objects;
 mod resets;
 mod stage;
+mod standing;
 mod upgrades;

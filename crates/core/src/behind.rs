@@ -39,6 +39,11 @@ impl Partition {
         self.behind_since = self.behind_since.or(Some(now)).filter(|_| is_behind);
     }
 
+    /// Notes that nothing could be decided for so long: what waits now has not waited for commands meanwhile.
+    pub fn stood_still(&mut self, duration: Duration, now: Timestamp) {
+        self.behind_since = self.behind_since.map(|since| since.plus(duration).min(now));
+    }
+
     /// When slots that wait for commands go first.
     pub(crate) fn waited_at(&self) -> Option<Timestamp> {
         self.behind_since.map(|since| since.plus(WAIT_MAX))

@@ -124,6 +124,23 @@ fn slots_wait_two_seconds_at_most_for_a_read_that_a_command_from_before_the_term
 }
 
 #[test]
+fn a_time_in_which_nothing_could_be_decided_is_none_that_slots_have_waited() {
+    let mut world = defined();
+    asked(&mut world, "10:00:30");
+    world.now = at("10:01:10");
+    world.take_over();
+    assert_eq!(turns(&mut world), 0);
+    // The node stands still for ten seconds, half a second later.
+    world.now = at("10:01:20.500");
+    world.leader.stood_still(Duration::from_secs(10), world.now);
+    assert_eq!(turns(&mut world), 0);
+    world.now = at("10:01:21.999");
+    assert_eq!(turns(&mut world), 0);
+    world.now = at("10:01:22");
+    assert_eq!(turns(&mut world), 1);
+}
+
+#[test]
 fn slots_do_not_wait_for_a_read_that_a_command_of_this_term_needs() {
     let mut world = defined();
     world.now = at("10:00:59.990");
