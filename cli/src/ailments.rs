@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cronstream_schemas::definition::JobDefinition;
 use cronstream_schemas::event::JobState;
 use cronstream_schemas::id::Partition;
 use cronstream_schemas::name::{JobId, Name};
@@ -93,13 +94,23 @@ impl Wanted {
     /// Notes what a job wants.
     pub(crate) fn add(&mut self, state: &JobState) {
         if let Some(definition) = &state.definition {
-            let key = (definition.queue.clone(), definition.task.clone());
-            self.tasks.entry(key).or_insert_with(|| (0, state.job.clone())).0 += 1;
+            self.want(&state.job, definition);
         }
     }
 
+    /// Notes what a definition wants.
+    pub(crate) fn want(&mut self, job: &JobId, definition: &JobDefinition) {
+        let key = (definition.queue.clone(), definition.task.clone());
+        self.tasks.entry(key).or_insert_with(|| (0, job.clone())).0 += 1;
+    }
+
+    /// The queues and tasks that are wanted.
+    pub(crate) fn tasks(&self) -> BTreeSet<(Name, Name)> {
+        self.tasks.keys().cloned().collect()
+    }
+
     /// Queues that nobody serves, and tasks that nobody on their queue knows.
-    pub(crate) fn checks(&self, nodes: &Nodes) -> Vec<Check> {
+    pub(crate) fn faults(&self, nodes: &Nodes) -> Vec<Check> {
         let served: BTreeSet<&Name> = nodes.executors.iter().map(|(_, e)| &e.queue).collect();
         let known: BTreeSet<(&Name, &Name)> = nodes
             .executors
@@ -128,6 +139,12 @@ impl Wanted {
             let advice = "add the task to the executors' tasks file, or correct the job";
             checks.push(Check::found("tasks", Verdict::Bad, detail, advice));
         }
+        checks
+    }
+
+    /// The same, or that there is none.
+    pub(crate) fn checks(&self, nodes: &Nodes) -> Vec<Check> {
+        let mut checks = self.faults(nodes);
         if checks.is_empty() {
             checks.push(Check::good("jobs", "every queue is served and every task is known"));
         }

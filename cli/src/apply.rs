@@ -3,7 +3,9 @@
 //! Invariant: a job whose definition already says the same is left alone; a definition is published on the
 //! condition that the revision it was compared with is still in force.
 
-use cronstream_bus::Bus;
+use std::time::Duration;
+
+use cronstream_bus::{Bus, NodeStatus};
 use cronstream_core::calendar::Calendars;
 use cronstream_core::definition::{check, unknown_calendars, warnings};
 use cronstream_core::plan::Plan;
@@ -18,7 +20,9 @@ use cronstream_schemas::verdict::Outcome;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
+use crate::ailments::Wanted;
 use crate::args;
+use crate::cluster::Nodes;
 use crate::documents::{self, Document, Kind};
 use crate::error::Error;
 use crate::output::{count, printable};
@@ -30,6 +34,9 @@ use crate::{announce, calendar, calendars, jobs, words};
 const IN_FLIGHT: usize = 16;
 /// Slots that are told of a definition, as many as a verdict tells.
 const NEXT_SHOWN: usize = 3;
+
+/// How long executors may take to say what they know.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What became of one job.
 #[derive(Debug, Serialize)]
@@ -47,6 +54,9 @@ struct Applied {
     /// What the definition does that its writer may not expect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Located>,
+    /// What it says now.
+    #[serde(skip)]
+    definition: Option<JobDefinition>,
     /// The words and the slots for people.
     #[serde(skip)]
     echo: String,
@@ -98,16 +108,41 @@ pub(crate) async fn apply(session: &Session, apply: &args::Apply) -> Result<(), 
     let mut results = stream::iter(documents)
         .map(|document| one(session, bus, document, apply.dry_run.then_some(&beside)))
         .buffered(IN_FLIGHT);
+    let mut wanted = Wanted::default();
     while let Some(applied) = results.try_next().await? {
+        if let Some(definition) = &applied.definition {
+            wanted.want(&applied.job, definition);
+        }
         rejected += usize::from(applied.outcome == Change::Rejected);
         session.out.object(&applied, || applied.describe(apply.dry_run))?;
     }
+    note_unknown(session, bus, &wanted).await;
     match rejected {
         0 => Ok(()),
         _ => Err(Error::Rejected(format!(
             "{rejected} of {} rejected",
             count(total as u64, "definition")
         ))),
+    }
+}
+
+/// Says of which jobs no executor knows the task: their fires wait. Who may not ask is not told.
+async fn note_unknown(session: &Session, bus: &Bus, wanted: &Wanted) {
+    let mut missing = wanted.tasks();
+    if missing.is_empty() {
+        return;
+    }
+    let enough = |answer: &NodeStatus| {
+        for (_, executor) in Nodes::read(vec![answer.clone()]).executors {
+            missing
+                .retain(|(queue, task)| *queue != executor.queue || !executor.tasks.contains(task));
+        }
+        missing.is_empty()
+    };
+    if let Ok(answers) = bus.discover_until(ANSWERS_WITHIN, enough).await {
+        for check in wanted.faults(&Nodes::read(answers)) {
+            session.out.talk(&check.note());
+        }
     }
 }
 
@@ -130,6 +165,7 @@ async fn one(
     };
     let revision = found.as_ref().map(|state| state.revision);
     let mut applied = Applied::new(&document, outcome, revision);
+    applied.definition = Some(definition.clone());
     if outcome == Change::Unchanged {
         return Ok(applied);
     }
@@ -224,6 +260,7 @@ impl Applied {
             words: None,
             next: Vec::new(),
             warnings: Vec::new(),
+            definition: None,
             echo: String::new(),
             faults: Vec::new(),
         }

@@ -68,6 +68,12 @@ impl Check {
         Self { name, verdict: Verdict::Unknown, detail: error.to_string(), advice: None }
     }
 
+    /// What it found, said beside another verb's output.
+    pub(crate) fn note(&self) -> String {
+        let advice = self.advice.as_ref().map(|advice| format!("; {}", printable(advice)));
+        format!("note: {}{}", printable(&self.detail), advice.unwrap_or_default())
+    }
+
     fn describe(&self) -> String {
         let word = match self.verdict {
             Verdict::Good => "ok",

@@ -73,6 +73,16 @@ pub(crate) enum Error {
         /// How to look what became of it.
         look: String,
     },
+    /// The run that was waited for goes on.
+    #[error("run {run} of {job} has not ended within {within}")]
+    NotEnded {
+        /// The run.
+        run: RunId,
+        /// Its job.
+        job: JobId,
+        /// How long was waited.
+        within: String,
+    },
     /// No job of that name.
     #[error("job {0} does not exist")]
     NoJob(JobId),
@@ -246,7 +256,9 @@ impl Error {
             Self::NotAsked(_) => ("not-a-terminal", Exit::Usage),
             Self::Declined => ("declined", Exit::Failed),
             Self::Rejected(_) => ("rejected", Exit::Rejected),
-            Self::Indeterminate { .. } => ("indeterminate", Exit::Indeterminate),
+            Self::Indeterminate { .. } | Self::NotEnded { .. } => {
+                ("indeterminate", Exit::Indeterminate)
+            }
             Self::NoJob(_) => ("no-such-job", Exit::NotFound),
             Self::NoCalendar(_) => ("no-such-calendar", Exit::NotFound),
             Self::NoRun(_) => ("no-such-run", Exit::NotFound),
@@ -279,6 +291,9 @@ impl Error {
         match self {
             Self::NotAsked(_) => return Some("add --yes".into()),
             Self::Indeterminate { look, .. } => return Some(look.clone()),
+            Self::NotEnded { run, .. } => {
+                return Some(format!("it goes on: `cronstream run {run}` shows where it is"));
+            }
             Self::NoCalendar(id) => {
                 return Some(format!("cronstream calendar list {}", id.namespace));
             }

@@ -33,7 +33,7 @@ struct Ended {
 /// Waits until every shard of the run has ended, and prints how.
 ///
 /// # Errors
-/// [`Error::Indeterminate`] when it has not ended in time, [`Error::RunFailed`] when it did not succeed.
+/// [`Error::NotEnded`] when it has not ended in time, [`Error::RunFailed`] when it did not succeed.
 pub(crate) async fn until_ended(
     session: &Session,
     bus: &Bus,
@@ -51,12 +51,11 @@ pub(crate) async fn until_ended(
     let mut follow = bus.follow(options).await?;
     let mut ends: BTreeMap<u16, Step> = BTreeMap::new();
     while ends.len() < usize::from(shards.max(1)) {
-        let event =
-            timeout_at(deadline, follow.next()).await.map_err(|_| Error::Indeterminate {
-                what: format!("run {run} of {job}"),
-                within: format!("{}s", within.as_secs()),
-                look: format!("it goes on, see `cronstream run {run}`"),
-            })?;
+        let event = timeout_at(deadline, follow.next()).await.map_err(|_| Error::NotEnded {
+            run,
+            job: job.clone(),
+            within: format!("{}s", within.as_secs_f64()),
+        })?;
         match event {
             Some(FollowEvent::Messages(messages)) => {
                 let steps = messages.iter().filter_map(|message| history::read_step(bus, message));

@@ -88,6 +88,31 @@ async fn apply_creates_then_leaves_alone_then_changes() {
 }
 
 #[tokio::test]
+async fn apply_names_tasks_that_nobody_will_run_and_says_nothing_where_each_is_known() {
+    let mut world = World::start().await;
+    world.ticker(&[]);
+    let file = world.file("jobs.yaml", JOBS);
+    let (_, _, stderr) = world.all(&["apply", "-f", &file]);
+    assert!(stderr.contains("note: queues without executors: default, reports; "), "{stderr}");
+    let tasks = world.file("tasks.toml", "[tasks.report]\ncommand = [\"true\"]\n");
+    let executor = ["executor", "--node", "e1", "--queue", "reports", "--tasks", &tasks];
+    let log = std::fs::File::create(world.folder.path().join("executor.log")).unwrap();
+    let mut executor = world.command(&executor).stderr(log).spawn().unwrap();
+    world.status_when(|status| status["executors"].as_array().is_some_and(|it| it.len() == 1));
+    let served = JOBS.split_once("---\n").unwrap().1;
+    let known = world.file("known.yaml", served);
+    let unknown = world.file("unknown.yaml", &served.replace("task: report", "task: none"));
+    let (code, _, stderr) = world.all(&["apply", "-f", &unknown]);
+    assert_eq!(code, 0, "{stderr}");
+    let note = "note: tasks that no executor of their queue knows: none on queue reports (job billing/often); ";
+    assert!(stderr.contains(note), "{stderr}");
+    let (code, _, stderr) = world.all(&["apply", "-f", &known, "--dry-run"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    executor.kill().unwrap();
+    executor.wait().unwrap();
+}
+
+#[tokio::test]
 async fn a_bad_document_is_rejected_with_every_fault_and_its_place_and_the_others_are_applied() {
     let mut world = World::start().await;
     world.ticker(&[]);
@@ -157,6 +182,13 @@ async fn a_triggered_run_is_found_waited_for_and_cancelled() {
     assert_eq!(world.fails(&["cancel", "billing/often", &run, "--yes"]).0, 3);
     let unknown = "01a31bbc-507b-8dab-b5ee-be7b4b3cf84b";
     assert_eq!(world.fails(&["run", unknown]).0, 6);
+    let wait = ["trigger", "billing/often", "--wait", "--wait-timeout", "200ms"];
+    let (code, error) = world.fails(&wait);
+    assert_eq!(code, 4, "{error}");
+    assert!(
+        error.contains("of billing/often has not ended within 0.2s\nhint: it goes on"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

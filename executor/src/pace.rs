@@ -34,12 +34,14 @@ const WORTH_EACH: usize = 64;
 const TRIAL_EVENTS: (usize, usize) = (64, 500);
 /// How long a trial may take.
 const TRIAL_MAX: Duration = Duration::from_millis(30);
-/// Trials of each way before the first choice is made, and those that count: the quickest of the last ones, as what
-/// else the machine does makes a trial slower and never quicker.
+/// Trials of each way before the first choice is made.
 const TRIALS: usize = 3;
+/// The last trials of a way that count, of which the quickest does: what else the machine does makes a trial slower and
+/// never quicker.
+const REMEMBERED: usize = 8;
 /// Single events are stored while others are still made, and a batch is not: they are the faster way as long as a trial
 /// takes no more than this many times as long.
-const EACH_WORTH: f64 = 1.25;
+const EACH_WORTH: f64 = 1.1;
 /// Groups between two trials of each way.
 const TRY_AFTER: u32 = 128;
 
@@ -57,12 +59,12 @@ pub(crate) struct Next {
 #[derive(Debug, Default)]
 struct Trials {
     taken: usize,
-    last: [f64; TRIALS],
+    last: [f64; REMEMBERED],
 }
 
 impl Trials {
     fn note(&mut self, seconds: f64) {
-        self.last[self.taken % TRIALS] = seconds;
+        self.last[self.taken % REMEMBERED] = seconds;
         self.taken += 1;
     }
 
@@ -72,7 +74,7 @@ impl Trials {
     }
 
     fn quickest(&self) -> Option<f64> {
-        self.last[..self.taken.min(TRIALS)].iter().copied().min_by(f64::total_cmp)
+        self.last[..self.taken.min(REMEMBERED)].iter().copied().min_by(f64::total_cmp)
     }
 
     /// How many events a trial may have.
@@ -251,7 +253,7 @@ mod tests {
     fn a_broker_that_changes_is_noticed() {
         let mut pace = Pace::default();
         store(&mut pace, flushes, 2 * TRIALS + 1);
-        let groups = (TRIALS + 1) * (TRY_AFTER as usize + 2);
+        let groups = (REMEMBERED + 1) * (TRY_AFTER as usize + 2);
         store(&mut pace, flushes_later, groups);
         assert_eq!(pace.faster(), Way::Each);
         store(&mut pace, flushes, groups);

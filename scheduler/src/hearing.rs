@@ -17,8 +17,10 @@ use cronstream_schemas::time::Timestamp;
 use crate::node::Node;
 use crate::seat::{Seat, Stage};
 
-/// A loop that goes on this much later than it wanted to has stood still.
-const STALL_MIN: Duration = Duration::from_millis(250);
+/// A loop that wakes this much later than it wanted to has stood still.
+const STALL_MIN: Duration = Duration::from_millis(50);
+/// So has one that was at work for so long: it may as well have been stopped meanwhile.
+const WORK_MAX: Duration = Duration::from_millis(250);
 /// A batch that is out for so long tells of a broker, or a way to it, that stood still.
 const OUT_MAX: Duration = Duration::from_secs(1);
 /// How long commands are waited for behind a gap.
@@ -31,8 +33,9 @@ pub(crate) struct Hearing {
     connects: u64,
     /// The last look.
     looked: Duration,
-    /// When the next look was to be.
-    due: Duration,
+    /// When the loop began to rest, and for how long at most.
+    rested: Duration,
+    sleep: Duration,
     /// Numbers the questions for the head.
     questions: u64,
     gap: Option<Gap>,
@@ -58,9 +61,16 @@ struct Link {
 }
 
 impl Hearing {
-    /// Notes how long the loop rests now at most.
-    pub(crate) fn rest(&mut self, sleep: Duration) {
-        self.due = self.looked + sleep;
+    /// Notes for how long the loop rests from `now` on at most.
+    pub(crate) fn rest(&mut self, now: Duration, sleep: Duration) {
+        (self.rested, self.sleep) = (now, sleep);
+    }
+
+    /// How long the loop has stood still since the last look, if it did.
+    fn stood(&self, now: Duration) -> Option<Duration> {
+        let overslept = now.saturating_sub(self.rested + self.sleep);
+        let worked = now.saturating_sub(self.looked + self.sleep);
+        (overslept > STALL_MIN || worked > WORK_MAX).then_some(worked)
     }
 
     /// How long the loop may rest because of a gap.
@@ -84,17 +94,17 @@ impl Hearing {
     /// Looks for a gap that has come since the last look.
     fn look(&mut self, link: Link, now: Duration) {
         let began = self.looked;
-        let stood = now.saturating_sub(self.due);
+        let stood = self.stood(now);
         self.looked = now;
         let lost = std::mem::replace(&mut self.connects, link.connects) != link.connects;
-        match &mut self.gap {
+        match (&mut self.gap, stood) {
             _ if lost || !link.is_up => self.open(began, now),
-            None if stood > STALL_MIN => self.open(began, now),
+            (None, Some(_)) => self.open(began, now),
             // What was asked is of before.
-            Some(gap) if stood > STALL_MIN => {
+            (Some(gap), Some(stood)) => {
                 *gap = Gap { since: gap.since + stood, question: None, head: None, ..*gap };
             }
-            Some(_) | None => {}
+            (_, None) => {}
         }
     }
 
@@ -187,14 +197,17 @@ mod tests {
     /// One that looked at 1 s and rests for 100 ms at most.
     fn resting() -> Hearing {
         let mut hearing = Hearing { connects: 1, looked: ms(1_000), ..Hearing::default() };
-        hearing.rest(ms(100));
+        hearing.rest(ms(1_020), ms(100));
         hearing
     }
 
     #[test]
     fn a_loop_in_time_has_missed_nothing() {
         let mut hearing = resting();
-        hearing.look(UP, ms(1_100) + STALL_MIN);
+        hearing.look(UP, ms(1_120) + STALL_MIN);
+        // At work for long, then woken by an input.
+        hearing.rest(ms(1_120) + STALL_MIN + WORK_MAX, ms(500));
+        hearing.look(UP, ms(1_120) + STALL_MIN + WORK_MAX);
         hearing.settled(ms(1_000), ms(1_000) + OUT_MAX);
         assert!(
             hearing.gap.is_none() && hearing.question(UP).is_none() && hearing.left().is_none()
@@ -204,8 +217,17 @@ mod tests {
     #[test]
     fn what_stood_still_goes_on_once_the_commands_are_read_to_the_head_that_they_have_then() {
         type Happen = fn(&mut Hearing);
-        let gaps: [(&str, Happen); 4] = [
-            ("stall", |hearing| hearing.look(UP, ms(3_000))),
+        let gaps: [(&str, Happen); 6] = [
+            ("a stall", |hearing| hearing.look(UP, ms(3_000))),
+            ("a short stall", |hearing| {
+                hearing.looked = ms(1_000);
+                hearing.rest(ms(2_900), ms(49));
+                hearing.look(UP, ms(3_000));
+            }),
+            ("a stall at work", |hearing| {
+                hearing.rest(ms(3_000), ms(100));
+                hearing.look(UP, ms(3_000));
+            }),
             ("another connection", |hearing| hearing.look(AGAIN, ms(3_000))),
             ("no connection", |hearing| {
                 hearing.look(DOWN, ms(2_000));
@@ -214,7 +236,7 @@ mod tests {
             }),
             ("a batch that was out", |hearing| {
                 hearing.settled(ms(1_000), ms(3_000));
-                hearing.rest(ms(3_000));
+                hearing.rest(ms(1_020), ms(3_000));
                 hearing.look(UP, ms(3_000));
             }),
         ];
@@ -241,10 +263,10 @@ mod tests {
         assert!(!hearing.answered(question, None));
         assert_eq!(hearing.question(UP), Some(question + 1));
         assert_eq!(hearing.left(), Some(HEAR_WITHIN));
-        hearing.rest(ms(1_999));
+        hearing.rest(ms(3_000), ms(1_999));
         hearing.look(UP, ms(4_999));
         assert_eq!((hearing.close(UP, Some(0)), hearing.left()), (None, Some(ms(1))));
-        hearing.rest(ms(1));
+        hearing.rest(ms(4_999), ms(1));
         hearing.look(UP, ms(5_000));
         assert_eq!(hearing.close(UP, Some(0)), Some((ms(4_000), false)));
     }
@@ -254,7 +276,7 @@ mod tests {
         let mut hearing = resting();
         hearing.look(UP, ms(3_000));
         let question = hearing.question(UP).unwrap();
-        hearing.rest(ms(500));
+        hearing.rest(ms(3_000), ms(500));
         hearing.look(UP, ms(9_500));
         assert!(!hearing.answered(question, Some(9)), "it is of before the stall");
         assert_eq!(hearing.left(), Some(ms(1_500)));

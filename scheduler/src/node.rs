@@ -187,7 +187,7 @@ impl Node {
 
     async fn next_input(&mut self, stop: &CancellationToken) -> Result<Input, Error> {
         let sleep = self.sleep();
-        self.hearing.rest(sleep);
+        self.hearing.rest(self.clock.monotonic(), sleep);
         let full = self.seats.iter().any(|seat| seat.partition.is_full());
         let log_later = self.reads_log_later();
         let commands = async {

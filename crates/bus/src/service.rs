@@ -140,7 +140,19 @@ impl Bus {
     /// # Errors
     /// When the question cannot be asked.
     pub async fn discover(&self, timeout: Duration) -> Result<Vec<NodeStatus>, Error> {
-        self.ask_all(self.names().status.clone(), timeout).await
+        self.ask_all(self.names().status.clone(), timeout, |_| false).await
+    }
+
+    /// The same, but no longer than until `enough` says of a node that no more need to be heard.
+    ///
+    /// # Errors
+    /// When the question cannot be asked.
+    pub async fn discover_until(
+        &self,
+        timeout: Duration,
+        enough: impl FnMut(&NodeStatus) -> bool,
+    ) -> Result<Vec<NodeStatus>, Error> {
+        self.ask_all(self.names().status.clone(), timeout, enough).await
     }
 
     /// Tells every ticker that its hold has ended, and gives the answers of those that heard it.
@@ -148,7 +160,7 @@ impl Bus {
     /// # Errors
     /// When it cannot be told.
     pub async fn release(&self, timeout: Duration) -> Result<Vec<NodeStatus>, Error> {
-        self.ask_all(self.names().release.clone(), timeout).await
+        self.ask_all(self.names().release.clone(), timeout, |_| false).await
     }
 
     /// Listens for the end of a hold.
@@ -162,7 +174,12 @@ impl Bus {
         Ok(Releases { bus: self.clone(), subscriber })
     }
 
-    async fn ask_all(&self, what: String, timeout: Duration) -> Result<Vec<NodeStatus>, Error> {
+    async fn ask_all(
+        &self,
+        what: String,
+        timeout: Duration,
+        mut enough: impl FnMut(&NodeStatus) -> bool,
+    ) -> Result<Vec<NodeStatus>, Error> {
         if !self.is_connected() {
             return Err(Error::Unavailable { what });
         }
@@ -183,7 +200,12 @@ impl Bus {
                 if answer.status.is_some() {
                     break;
                 }
-                nodes.push(NodeStatus { payload: answer.payload });
+                let node = NodeStatus { payload: answer.payload };
+                let is_last = enough(&node);
+                nodes.push(node);
+                if is_last {
+                    break;
+                }
                 patience = QUIET_AFTER.min(timeout);
             }
         };
