@@ -32,7 +32,8 @@ pub(super) const NAMESPACE: &str = "bench";
 pub(super) const TASK: &str = "noop";
 /// Commands that wait for their acknowledgement.
 const COMMANDS_OPEN: usize = 2_000;
-/// How often a node is asked how far it is.
+/// How often a node or a stream is asked how far it is: it costs them something, and the broker's timestamps tell the
+/// time.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a measurement may stand still before it is given up.
 const STILL_MAX: Duration = Duration::from_secs(60);
@@ -181,7 +182,7 @@ impl Stage {
                 let text = format!("{stream} stands still at {last} of {seq}");
                 return Err(Error::Measurement(text));
             }
-            sleep(Duration::from_millis(10)).await;
+            sleep(LOOK_EVERY).await;
         }
     }
 }
