@@ -28,7 +28,7 @@ fn directives(verb: &Verb, verbose: bool) -> &'static str {
             "error,cronstream=info,cronstream_bus=info,cronstream_scheduler=info,cronstream_executor=info,\
              cronstream_telemetry=info"
         }
-        (false, false) => "off,cronstream=warn",
+        (false, false) => "off,cronstream=warn,cronstream_bus=off",
     }
 }
 

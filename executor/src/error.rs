@@ -43,12 +43,14 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A tasks file is not TOML.
-    #[error("tasks file {path}: {source}")]
+    #[error("tasks file {path}:{line}: {problem}")]
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
-        source: Box<toml::de::Error>,
+        /// Where, from 1 on.
+        line: usize,
+        /// What is wrong, without the text itself: it may hold a secret.
+        problem: String,
     },
     /// A tasks file says something that cannot be done.
     #[error("tasks file {path}:{}", list(faults))]

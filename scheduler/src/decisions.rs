@@ -82,13 +82,13 @@ fn calendar(cursor: &Cursor, what: &'static str, state: &CalendarState) {
 fn skipped(cursor: &Cursor, skipped: &Skipped) {
     let (partition, epoch) = (cursor.partition.0, cursor.epoch.0);
     let Skipped { job, revision, reason, what, .. } = skipped;
-    let revision = revision.0;
+    let (revision, reason) = (revision.0, reason.as_str());
     match what {
         SkippedWhat::Slots { first, last, count } => tracing::info!(
-            %job, slot = %first, through = %last, count, revision, ?reason, partition, epoch, "skipped"
+            %job, slot = %first, through = %last, count, revision, reason, partition, epoch, "skipped"
         ),
         SkippedWhat::Trigger(trigger) => tracing::info!(
-            %job, command = trigger.command, revision, ?reason, partition, epoch, "trigger skipped"
+            %job, command = trigger.command, revision, reason, partition, epoch, "trigger skipped"
         ),
     }
 }

@@ -91,10 +91,15 @@ pub(crate) fn run(prefix: &Prefix, message: &StoredMessage) -> Option<(RunKey, R
     match (key, event) {
         (Some(key), Ok(Decoded::Known(event))) => Some((key, event)),
         (_, event) => {
+            let why = match event {
+                Ok(Decoded::Known(_)) => "its subject is no run's".to_owned(),
+                Ok(Decoded::Unknown { kind }) => format!("a later version's {kind}"),
+                Err(error) => error.to_string(),
+            };
             tracing::warn!(
                 subject = message.subject,
                 seq = message.seq,
-                ?event,
+                why,
                 "foreign message among the run events"
             );
             None

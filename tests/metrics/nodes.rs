@@ -197,6 +197,13 @@ async fn readiness_follows_the_clock_the_broker_and_the_collector() -> Result<()
         }
         ensure!(told("the clock is right again").len() == 1, "{log}");
 
+        // A relay without work is ready as soon as it can pull, not only with the next spans.
+        http::until(&nodes.relay, "/readyz", ready).await?;
+        nodes.world.kill_broker_leader().await?;
+        http::until(&nodes.relay, "/readyz", because("cannot pull spans")).await?;
+        nodes.world.restart_broker(0).await?;
+        http::until(&nodes.relay, "/readyz", ready).await?;
+
         nodes.define("metrics/good", GOOD).await?;
         http::until(&nodes.relay, "/readyz", because("the collector does not take spans")).await?;
 

@@ -98,9 +98,11 @@ pub(crate) fn read(path: &Path, prefix: &Prefix) -> Result<BTreeMap<Name, Task>,
 }
 
 fn parse(text: &str, path: &Path, prefix: &Prefix) -> Result<BTreeMap<Name, Task>, Error> {
-    let table: Table = text
-        .parse()
-        .map_err(|source| Error::Toml { path: path.to_owned(), source: Box::new(source) })?;
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Error::Toml { path: path.to_owned(), line, problem: error.message().to_owned() }
+    })?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut context = Context { folder, prefix, client: None, faults: Vec::new() };
     let mut root = Reader::new(String::new(), &table);
@@ -134,6 +136,11 @@ const KINDS: &str = "a task has exactly one of `command`, `http`, `nats`";
 impl Context<'_> {
     fn fault(&mut self, key: String, value: &Value, expected: impl Into<String>) {
         self.faults.push(Fault { key, value: table::shown(value), expected: expected.into() });
+    }
+
+    /// A fault of a value that may be a secret.
+    fn hidden(&mut self, key: String, expected: &str) {
+        self.faults.push(Fault { key, value: "…".into(), expected: expected.into() });
     }
 
     fn task(&mut self, name: &str, value: &Value) -> Result<Option<Task>, Error> {
@@ -178,12 +185,12 @@ impl Context<'_> {
             let key = format!("{}.env.{name}", reader.key);
             match value.as_str() {
                 Some(_) if is_ours(name) => {
-                    self.fault(key, value, "Cronstream sets this one itself")
+                    self.hidden(key, "Cronstream sets this one itself");
                 }
                 Some(text) if is_env(name) && !text.contains('\0') => {
                     env.insert(name.clone(), text.into());
                 }
-                _ => self.fault(key, value, "a text, under a name without `=`"),
+                _ => self.hidden(key, "a text, under a name without `=`"),
             }
         }
         let (program, args) = argv?.split_first().map(|(first, rest)| (*first, rest.to_vec()))?;
@@ -212,11 +219,10 @@ impl Context<'_> {
                 (Ok(name), Some(value)) => {
                     headers.insert(name, value);
                 }
-                (Ok(_) | Err(_), _) => self.faults.push(Fault {
-                    key: format!("{}.headers.{name}", reader.key),
-                    value: "…".into(),
-                    expected: "a header name with a text of visible characters".into(),
-                }),
+                (Ok(_) | Err(_), _) => {
+                    let key = format!("{}.headers.{name}", reader.key);
+                    self.hidden(key, "a header name with a text of visible characters");
+                }
             }
         }
         reader.finish(&mut self.faults);

@@ -106,9 +106,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value as it may be printed. Tables may hold secrets, so only their keys are shown.
+/// A value as it may be printed. Tables may hold secrets, so only their keys are shown, and of an address with a login
+/// what stands behind it.
 pub(super) fn shown(value: &Value) -> String {
     let text = match value {
+        Value::String(text) if text.contains('@') => {
+            let behind = text.rsplit('@').next().unwrap_or_default();
+            Value::from(format!("…@{behind}")).to_string()
+        }
         Value::Table(table) => {
             let keys: Vec<_> = table.keys().map(String::as_str).collect();
             format!("{{ {} }}", keys.join(", "))

@@ -85,8 +85,8 @@ fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
         "tasks.a.command = \"true\": a list of texts, the program first",
         "tasks.b = { comand }: a task has exactly one of `command`, `http`, `nats`; did you mean `command`?",
         "tasks.c.command = []: a list of texts, the program first",
-        "tasks.c.env.CRON_RUN = \"x\": Cronstream sets this one itself",
-        "tasks.c.env.N = 1: a text, under a name without `=`",
+        "tasks.c.env.CRON_RUN = …: Cronstream sets this one itself",
+        "tasks.c.env.N = …: a text, under a name without `=`",
         "tasks.c.shell = true: no such key; known here are `command`, `cwd`, `env_pass`, `env`",
         "tasks.d.http.method = \"get\": a method such as \"POST\"",
         "tasks.d.http.url = \"ftp://x/\": an http or https URL",
@@ -109,7 +109,21 @@ fn every_fault_is_told_at_once_with_key_value_and_what_is_right() {
 #[test]
 fn a_file_that_is_no_toml_is_told_with_its_place() {
     let error = read_text("[tasks.a]\ncommand = [").unwrap_err().to_string();
-    assert!(error.contains("/etc/cronstream/tasks.toml") && error.contains("line 2"), "{error}");
+    assert!(error.starts_with("tasks file /etc/cronstream/tasks.toml:2: "), "{error}");
+}
+
+#[test]
+fn no_fault_tells_a_secret() {
+    for text in [
+        "[tasks.a]\nhttp = { url = \"http://u:SEKRET@h\", headers = { Authorization = \"SEKRET } }",
+        "[tasks.a.http]\nurl = \"http://u:SEKRET@[bad\"",
+        "[tasks.a.http]\nurl = \"http://h\"\nheaders = { \"bad name\" = \"SEKRET\" }",
+        "[tasks.a]\ncommand = [\"true\"]\nenv = { \"A=B\" = \"SEKRET\", CRON_RUN = \"SEKRET\" }",
+    ] {
+        let error = read_text(text).unwrap_err().to_string();
+        assert!(error.contains("/etc/cronstream/tasks.toml:"), "{error}");
+        assert!(!error.contains("SEKRET"), "{error}");
+    }
 }
 
 #[test]

@@ -67,8 +67,8 @@ watches the process:
 | `/healthz` | 200 while the node's loop turns, 503 when it has not for 5 s: start the process again |
 | `/readyz` | 200 when the node can do its work, else 503 with a reason on each line: it cannot write, has not caught up, its clock is off, a partition is stopped. Do not start it again for that |
 
-Labels are bounded: `task_name` and `queue` have at most 200 values in a process, what is beyond them is `other`;
-there are at most 32 partitions; no job and no run is a label: `cronstream runs` and traces tell of those.
+Labels are bounded: `task_name`, `queue` and, of skipped slots, `job_name` have at most 200 values in a process, what is beyond them is
+`other`; there are at most 32 partitions; no run is a label, and no job elsewhere: `cronstream runs` and traces tell of those.
 [deploy/alerts.yml](../../deploy/alerts.yml) has alerts on these metrics.
 
 <!-- Below is generated: UPDATE=1 cargo test -p cronstream-telemetry --test metrics_reference -->

@@ -119,7 +119,10 @@ fn address(base: &str) -> Result<(Url, String), RelayError> {
     // A text that is no address is not told: it may hold a password.
     let unreadable = || RelayError::Address("…".into());
     let mut url: Url = base.parse().map_err(|_| unreadable())?;
-    let usable = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if !url.has_host() {
+        return Err(unreadable());
+    }
+    let usable = matches!(url.scheme(), "http" | "https");
     if !usable || url.query().is_some() || url.fragment().is_some() {
         url.set_query(None);
         return Err(RelayError::Address(shown(&url)));
@@ -225,7 +228,14 @@ mod tests {
         let (url, shown) = both("https://u:secret@h/otlp");
         assert_eq!(url, "https://u:secret@h/otlp/v1/traces");
         assert_eq!(shown, "https://h/otlp/v1/traces");
-        for wrong in ["h:4318", "ftp://u:secret@h", "http://u:secret@h/?k=secret", "", "secret"] {
+        for wrong in [
+            "h:4318",
+            "u:secret@h",
+            "ftp://u:secret@h",
+            "http://u:secret@h/?k=secret",
+            "",
+            "secret",
+        ] {
             let message = address(wrong).unwrap_err().to_string();
             assert!(!message.contains("secret"), "{message}");
         }

@@ -113,12 +113,15 @@ impl Relay {
         let mut backoff = Backoff::default();
         loop {
             let error = match self.bus.ensure_relay().await {
-                Ok(queue) => return Ok(Some(queue)),
+                Ok(queue) => {
+                    self.state.pulls(None);
+                    return Ok(Some(queue));
+                }
                 Err(error @ (Bus::Unavailable { .. } | Bus::TimedOut { .. })) => error,
                 Err(error) => return Err(error.into()),
             };
             tracing::warn!(%error, "the relays' consumer is not there yet");
-            self.state.trouble(Some(format!("cannot pull spans: {error}")));
+            self.state.pulls(Some(format!("cannot pull spans: {error}")));
             if !pause(backoff.delay(), stop).await {
                 return Ok(None);
             }
@@ -139,12 +142,15 @@ impl Relay {
                 fetched = queue.fetch(FETCH, FETCH_WAIT) => fetched,
                 () = stop.cancelled() => return,
             };
+            if fetched.is_ok() {
+                self.state.pulls(None);
+            }
             let wait = match fetched {
                 Ok(deliveries) if deliveries.is_empty() => None,
                 Ok(deliveries) => self.forward(&deliveries, stop).await,
                 Err(error) => {
                     tracing::warn!(%error, "cannot pull spans");
-                    self.state.trouble(Some(format!("cannot pull spans: {error}")));
+                    self.state.pulls(Some(format!("cannot pull spans: {error}")));
                     Some(Duration::ZERO)
                 }
             };

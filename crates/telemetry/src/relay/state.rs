@@ -18,7 +18,10 @@ pub(super) struct State {
 #[derive(Debug)]
 struct Inner {
     status: RelayStatus,
-    trouble: Option<String>,
+    /// Why no spans are pulled.
+    pulling: Option<String>,
+    /// Why the collector takes none.
+    sending: Option<String>,
 }
 
 impl State {
@@ -29,7 +32,7 @@ impl State {
             counters: Default::default(),
         };
         let instance = Instance(uuid::Uuid::new_v4());
-        Self { node, instance, inner: Mutex::new(Inner { status, trouble: None }) }
+        Self { node, instance, inner: Mutex::new(Inner { status, pulling: None, sending: None }) }
     }
 
     pub(super) const fn node(&self) -> &Name {
@@ -42,7 +45,7 @@ impl State {
 
     pub(super) fn taken(&self, spans: u64, rejected: u64) {
         let mut inner = self.inner();
-        if inner.trouble.take().is_some() {
+        if inner.sending.take().is_some() {
             tracing::info!("the collector takes spans again");
         }
         let counters = &mut inner.status.counters;
@@ -59,9 +62,9 @@ impl State {
         let mut inner = self.inner();
         inner.status.counters.failures += 1;
         let trouble = format!("the collector does not take spans: {why}");
-        if inner.trouble.as_ref() != Some(&trouble) {
+        if inner.sending.as_ref() != Some(&trouble) {
             tracing::warn!(why, "the collector does not take spans: trying again");
-            inner.trouble = Some(trouble);
+            inner.sending = Some(trouble);
         }
     }
 
@@ -69,8 +72,9 @@ impl State {
         self.inner().status.waiting = waiting;
     }
 
-    pub(super) fn trouble(&self, trouble: Option<String>) {
-        self.inner().trouble = trouble;
+    /// Notes why no spans can be pulled, or that they can.
+    pub(super) fn pulls(&self, trouble: Option<String>) {
+        self.inner().pulling = trouble;
     }
 
     /// The report.
@@ -80,7 +84,7 @@ impl State {
             node: self.node.clone(),
             instance: self.instance,
             version: env!("CARGO_PKG_VERSION").into(),
-            not_ready: inner.trouble.iter().cloned().collect(),
+            not_ready: inner.pulling.iter().chain(&inner.sending).cloned().collect(),
             role: Role::Relay(inner.status.clone()),
         }
     }
@@ -88,5 +92,23 @@ impl State {
     /// The report's JSON.
     pub(super) fn report(&self) -> Bytes {
         serde_json::to_vec(&self.status()).expect("a status has string keys only").into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pull_that_works_again_says_nothing_of_the_collector() {
+        let state = State::new("r1".parse().unwrap(), "http://h");
+        let not_ready = |state: &State| state.status().not_ready;
+        state.failed("503");
+        state.pulls(Some("no broker".into()));
+        assert_eq!(not_ready(&state).len(), 2);
+        state.pulls(None);
+        assert_eq!(not_ready(&state), ["the collector does not take spans: 503"]);
+        state.taken(1, 0);
+        assert!(not_ready(&state).is_empty());
     }
 }
