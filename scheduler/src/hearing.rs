@@ -17,8 +17,10 @@ use cronstream_schemas::time::Timestamp;
 use crate::node::Node;
 use crate::seat::{Seat, Stage};
 
-/// A loop that wakes this much later than it wanted to has stood still.
-const STALL_MIN: Duration = Duration::from_millis(50);
+/// A loop that wakes this much later than it wanted to may have stood still for the whole of its rest.
+const STALL_MIN: Duration = Duration::from_millis(5);
+/// How long it rests at most while it is not known what was missed: a stall in between is to be noticed.
+const GAP_REST: Duration = Duration::from_millis(20);
 /// So has one that was at work for so long: it may as well have been stopped meanwhile.
 const WORK_MAX: Duration = Duration::from_millis(250);
 /// A batch that is out for so long tells of a broker, or a way to it, that stood still.
@@ -76,7 +78,7 @@ impl Hearing {
     /// How long the loop may rest because of a gap.
     pub(crate) fn left(&self) -> Option<Duration> {
         let gap = self.gap.as_ref()?;
-        Some((gap.since + HEAR_WITHIN).saturating_sub(self.looked))
+        Some((gap.since + HEAR_WITHIN).saturating_sub(self.looked).min(GAP_REST))
     }
 
     /// Notes that a batch is settled which was sent at `sent`.
@@ -219,9 +221,8 @@ mod tests {
         type Happen = fn(&mut Hearing);
         let gaps: [(&str, Happen); 6] = [
             ("a stall", |hearing| hearing.look(UP, ms(3_000))),
-            ("a short stall", |hearing| {
-                hearing.looked = ms(1_000);
-                hearing.rest(ms(2_900), ms(49));
+            ("a rest that was over a moment ago", |hearing| {
+                hearing.rest(ms(1_020), ms(1_974));
                 hearing.look(UP, ms(3_000));
             }),
             ("a stall at work", |hearing| {
@@ -262,7 +263,7 @@ mod tests {
         let question = hearing.question(UP).unwrap();
         assert!(!hearing.answered(question, None));
         assert_eq!(hearing.question(UP), Some(question + 1));
-        assert_eq!(hearing.left(), Some(HEAR_WITHIN));
+        assert_eq!(hearing.left(), Some(GAP_REST));
         hearing.rest(ms(3_000), ms(1_999));
         hearing.look(UP, ms(4_999));
         assert_eq!((hearing.close(UP, Some(0)), hearing.left()), (None, Some(ms(1))));
@@ -279,7 +280,7 @@ mod tests {
         hearing.rest(ms(3_000), ms(500));
         hearing.look(UP, ms(9_500));
         assert!(!hearing.answered(question, Some(9)), "it is of before the stall");
-        assert_eq!(hearing.left(), Some(ms(1_500)));
+        assert_eq!(hearing.gap.as_ref().map(|gap| gap.since), Some(ms(9_000)));
         assert_eq!(hearing.question(UP), Some(question + 1));
     }
 }
