@@ -81,7 +81,7 @@ async fn every_decision_is_a_line_with_job_slot_run_and_epoch_and_without_secret
         stage.send(Verb::Define, &busy, body, None).await?;
         let line = logged(stage, &TICKERS, "skipped", "logs/busy").await?;
         has(&line, &["slot", "through", "count", "epoch", "partition"])?;
-        ensure!(line["reason"] == "Overlap", "{line:?}");
+        ensure!(line["reason"] == "overlap", "{line:?}");
         Ok(())
     })
     .await
