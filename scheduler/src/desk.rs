@@ -29,7 +29,7 @@ const CLAIM_WITHIN: Duration = Duration::from_millis(1_500);
 const SURVEY_WITHIN: Duration = Duration::from_secs(3);
 /// How long the loop waits for a stream that could not be followed.
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
-/// How long a task waits before it says that the log's head could not be read.
+/// How long a task waits before it says that a stream's head could not be read.
 const HEAD_PAUSE: Duration = Duration::from_millis(200);
 /// How long the commands' head may take to read before it is asked for again.
 const HEAD_WITHIN: Duration = Duration::from_millis(500);
@@ -109,17 +109,7 @@ impl Desk {
     pub(crate) fn log_head(&self, partition: Partition, command: u64) {
         let bus = self.bus.clone();
         self.spawn(async move {
-            let state =
-                tokio::time::timeout(SURVEY_WITHIN, bus.stream_state(&bus.names().log)).await;
-            let head = match state {
-                Ok(Ok(state)) => Some(state.last_seq),
-                Ok(Err(error)) => {
-                    tracing::warn!(partition = partition.0, %error, "the log's head is not read");
-                    tokio::time::sleep(HEAD_PAUSE).await;
-                    None
-                }
-                Err(_) => None,
-            };
+            let head = head(&bus, &bus.names().log, SURVEY_WITHIN).await;
             Answer::LogHead { partition, command, head }
         });
     }
@@ -128,17 +118,7 @@ impl Desk {
     pub(crate) fn commands_head(&self, question: u64) {
         let bus = self.bus.clone();
         self.spawn(async move {
-            let names = bus.names();
-            let state = bus.stream_state(&names.commands);
-            let head = match tokio::time::timeout(HEAD_WITHIN, state).await {
-                Ok(Ok(state)) => Some(state.last_seq),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "the commands' head is not read");
-                    tokio::time::sleep(HEAD_PAUSE).await;
-                    None
-                }
-                Err(_) => None,
-            };
+            let head = head(&bus, &bus.names().commands, HEAD_WITHIN).await;
             Answer::CommandsHead { question, head }
         });
     }
@@ -305,6 +285,19 @@ impl Desk {
                 }
             }
         });
+    }
+}
+
+/// A stream's head, or `None` when it must be asked for again.
+async fn head(bus: &Bus, stream: &str, within: Duration) -> Option<u64> {
+    match tokio::time::timeout(within, bus.stream_state(stream)).await {
+        Ok(Ok(state)) => Some(state.last_seq),
+        Ok(Err(error)) => {
+            tracing::warn!(stream, %error, "head not read");
+            tokio::time::sleep(HEAD_PAUSE).await;
+            None
+        }
+        Err(_) => None,
     }
 }
 

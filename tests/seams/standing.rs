@@ -33,7 +33,7 @@ enum Fault {
 }
 
 impl Fault {
-    async fn begin(&self, world: &mut World) -> Result<()> {
+    fn begin(&self, world: &mut World) -> Result<()> {
         match self {
             Self::Stop => world.process("t1")?.pause(),
             Self::Cut(proxy) => {
@@ -65,7 +65,7 @@ async fn paused_meanwhile(world: &mut World, fault: &Fault) -> Result<()> {
     for ends in ENDS {
         let slot = coming_slot(world, &clock)?.plus(2 * PERIOD);
         reached(slot.minus(BEGINS)).await;
-        fault.begin(world).await?;
+        fault.begin(world)?;
         reached(slot.minus(PAUSED)).await;
         let (_, paused) = publish(world, Verb::Pause, &job, "").await?;
         ensure!(paused < slot, "{paused} is too late");
