@@ -265,6 +265,7 @@ async fn fill(bus: &Bus, events: u64, seq: u64) -> u64 {
     let mut batch = Batch {
         messages: Vec::new(),
         cursor: OutMessage::new("cron.cursor.0", "{}"),
+        headers: Vec::new(),
         cursor_expected_seq: seq,
     };
     for first in (0..events).step_by(999) {

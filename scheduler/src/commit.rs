@@ -32,21 +32,23 @@ const KNOWN_ID: u64 = 10201;
 /// The messages of a batch.
 pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
     let at = batch.cursor.at;
-    let tick = tick(&batch.cursor);
-    let cursor = LogEvent::Cursor(batch.cursor.clone());
-    let stamped = |event: &LogEvent, body: Bytes| {
-        let mut message = message(prefix, event, body, at);
-        message.headers.push((header::TICK, tick.clone()));
-        message
-    };
+    let events = batch.events.iter();
     Batch {
-        messages: batch
-            .events
-            .iter()
-            .map(|planned| stamped(&planned.event, planned.body.clone()))
+        messages: events
+            .map(|planned| message(prefix, &planned.event, planned.body.clone(), at))
             .collect(),
-        cursor: stamped(&cursor, cursor.encode().into()),
-        cursor_expected_seq: batch.cursor_expected,
+        ..closing(prefix, batch.cursor_expected, &batch.cursor)
+    }
+}
+
+/// A cursor without events: behind one it shows whether the event before it was stored, which went by itself.
+pub(crate) fn closing(prefix: &Prefix, expected: u64, cursor: &Cursor) -> Batch {
+    let event = LogEvent::Cursor(cursor.clone());
+    Batch {
+        messages: Vec::new(),
+        cursor: message(prefix, &event, event.encode(), cursor.at),
+        headers: vec![(header::TICK, format!("{}.{}", cursor.epoch.0, cursor.tick.0))],
+        cursor_expected_seq: expected,
     }
 }
 
@@ -105,6 +107,11 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// Nothing was sent.
+    pub(crate) fn not_sent(error: &Error) -> Self {
+        Self { why: error.to_string(), known_id: false, alone: false }
+    }
+
     /// Nothing was said.
     pub(crate) fn unknown(alone: bool) -> Self {
         Self { why: "no answer".into(), known_id: false, alone }
@@ -149,20 +156,8 @@ fn read(answer: Result<CommitAnswer, Error>, alone: bool) -> Result<u64, Open> {
         Ok(CommitAnswer::Refused { code, description }) => {
             open(format!("{description} ({code})"), code == KNOWN_ID, false)
         }
-        Err(error) => open(error.to_string(), false, false),
+        Err(error) => Err(Open::not_sent(&error)),
     }
-}
-
-/// The cursor behind which it shows whether the event of `batch` was stored, which went by itself.
-pub(crate) fn closing(prefix: &Prefix, batch: &Batch, cursor: &Cursor) -> Batch {
-    let event = LogEvent::Cursor(cursor.clone());
-    let mut closing = message(prefix, &event, event.encode(), cursor.at);
-    closing.headers.push((header::TICK, tick(cursor)));
-    Batch { messages: Vec::new(), cursor: closing, cursor_expected_seq: batch.cursor_expected_seq }
-}
-
-fn tick(cursor: &Cursor) -> String {
-    format!("{}.{}", cursor.epoch.0, cursor.tick.0)
 }
 
 /// Waits before another try, but not beyond the moment when the connection is made again; gives the next wait.
@@ -219,7 +214,7 @@ pub(crate) async fn settle(
         }
         stuck(why);
         backoff = rest(bus, backoff).await;
-        open = match send(bus, vec![Prepared::new(&batch)], ()).await {
+        open = match send(bus, vec![Prepared::new(batch.clone())], ()).await {
             Ok(seq) => return Fate::Stored { seq },
             Err(open) => open,
         };
@@ -251,7 +246,8 @@ mod tests {
     }
 
     async fn sent(bus: &Bus, batches: &[&Batch]) -> Result<u64, Open> {
-        send(bus, batches.iter().map(|batch| Prepared::new(batch)).collect(), ()).await
+        let batches = batches.iter().map(|batch| Prepared::new((*batch).clone()));
+        send(bus, batches.collect(), ()).await
     }
 
     fn cursor(epoch: u64) -> Cursor {
@@ -269,6 +265,7 @@ mod tests {
         Batch {
             messages: vec![OutMessage::new(subject, "{}")],
             cursor: OutMessage::new("cron.cursor.0", body),
+            headers: Vec::new(),
             cursor_expected_seq: 0,
         }
     }

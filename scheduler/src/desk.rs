@@ -138,12 +138,13 @@ impl Desk {
                     .try_send(Answer::Batch { partition, instance, fate: Fate::Stuck { why } })
                     .ok();
             };
-            let messages = Arc::new(commit::messages(bus.names().prefix(), &batch));
-            let fate = match (press.send(&messages, closing.is_some()).await, closing) {
+            let messages = || commit::messages(bus.names().prefix(), &batch);
+            let fate = match (press.send(messages(), closing.is_some()).await, closing) {
                 (Ok(Sent::Whole(seq)), _) => Fate::Stored { seq },
                 (Ok(Sent::Alone(seq)), _) => Fate::StoredAlone { seq },
                 (Err(open), Some(mine)) if open.alone => {
-                    let closing = commit::closing(bus.names().prefix(), &messages, mine);
+                    let expected = batch.cursor_expected;
+                    let closing = commit::closing(bus.names().prefix(), expected, mine);
                     match commit::settle(&bus, (closing, mine), open, commit::ABANDON_AFTER, stuck)
                         .await
                     {
@@ -152,8 +153,8 @@ impl Desk {
                     }
                 }
                 (Err(open), _) => {
-                    let messages = (Arc::unwrap_or_clone(messages), mine);
-                    commit::settle(&bus, messages, open, commit::ABANDON_AFTER, stuck).await
+                    let batch = (messages(), mine);
+                    commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await
                 }
             };
             match fate {

@@ -19,10 +19,9 @@
 //! not plainly stored is settled alone, so that no batch's fate hangs on another's.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use cronstream_bus::{BATCH_BYTES, BATCH_MESSAGES, Batch, Bus, Error, Prepared};
+use cronstream_bus::{BATCH_BYTES, BATCH_MESSAGES, Batch, Bus, Prepared};
 use cronstream_schemas::id::PARTITIONS_MAX;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, yield_now};
@@ -40,8 +39,6 @@ const SINGLE_MAX: usize = 8;
 
 /// The longest that what is known of a group is kept back while large ones leave.
 const TELL_WITHIN: Duration = Duration::from_millis(50);
-/// So many messages have their headers made before they wait.
-const PREPARED_MIN: usize = 64;
 
 /// How a batch was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,12 +57,17 @@ pub(crate) struct Press {
 
 #[derive(Debug)]
 struct Entry {
-    batch: Arc<Batch>,
-    /// The headers of a batch of many, made by whoever hands it in: its group only has to be sent then.
-    prepared: Option<Result<Prepared, Error>>,
-    /// Whether its event may go by itself.
-    alone: bool,
+    load: Load,
     answer: oneshot::Sender<Told>,
+}
+
+/// What waits to be sent.
+#[derive(Debug)]
+enum Load {
+    /// A batch whose one event may go by itself.
+    Alone(Batch),
+    /// One whose headers are made by whoever hands it in: its group only has to be sent then.
+    Whole(Prepared),
 }
 
 /// What is out.
@@ -99,15 +101,18 @@ impl Press {
 
     /// Sends a batch once, with others that are ready, or its event by itself if it may; gives the sequence, or what
     /// is open.
-    pub(crate) async fn send(&self, batch: &Arc<Batch>, alone: bool) -> Told {
+    pub(crate) async fn send(&self, batch: Batch, alone: bool) -> Told {
         let (answer, answered) = oneshot::channel();
-        let prepared = (batch.messages.len() >= PREPARED_MIN).then(|| Prepared::new(batch));
-        let entry = Entry { batch: Arc::clone(batch), prepared, alone, answer };
-        match self.queue.send(entry).await {
+        let load = if alone { Load::Alone(batch) } else { Load::Whole(prepare(batch)?) };
+        match self.queue.send(Entry { load, answer }).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown(alone))),
             Err(_) => Err(Open::unknown(alone)),
         }
     }
+}
+
+fn prepare(batch: Batch) -> Result<Prepared, Open> {
+    Prepared::new(batch).map_err(|error| Open::not_sent(&error))
 }
 
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {
@@ -189,7 +194,30 @@ impl Settled {
 impl Entry {
     /// Whether it can leave as one message.
     fn is_single(&self) -> bool {
-        self.alone || self.batch.messages.is_empty()
+        matches!(self.load, Load::Alone(_)) || self.messages() == 1
+    }
+
+    /// How many messages it has, the cursor included.
+    fn messages(&self) -> usize {
+        match &self.load {
+            Load::Alone(batch) => batch.messages.len() + 1,
+            Load::Whole(batch) => batch.messages(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match &self.load {
+            Load::Alone(batch) => batch.size(),
+            Load::Whole(batch) => batch.size(),
+        }
+    }
+
+    /// The subject of its cursor.
+    fn cursor(&self) -> &str {
+        match &self.load {
+            Load::Alone(batch) => &batch.cursor.subject,
+            Load::Whole(batch) => batch.cursor(),
+        }
     }
 }
 
@@ -206,10 +234,10 @@ fn take_single(out: usize, waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
 
 /// Stores the event of a batch by itself, or a cursor that has none.
 async fn store_single(bus: &Bus, entry: Entry) {
-    if !entry.alone {
+    let Load::Alone(batch) = &entry.load else {
         return store(bus, vec![entry], ()).await.tell();
-    }
-    let told = commit::send_alone(bus, &entry.batch).await.map(Sent::Alone);
+    };
+    let told = commit::send_alone(bus, batch).await.map(Sent::Alone);
     // The node may have ended.
     entry.answer.send(told).ok();
 }
@@ -225,17 +253,16 @@ fn leaves(out: usize, waiting: &VecDeque<Entry>) -> bool {
 
 /// How many messages there are, cursors included.
 fn messages<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> usize {
-    entries.into_iter().map(|entry| entry.batch.messages.len() + 1).sum()
+    entries.into_iter().map(Entry::messages).sum()
 }
 
 /// Takes batches from the front until the next one finds no room, or has its cursor in the group already.
 fn take(waiting: &mut VecDeque<Entry>) -> Vec<Entry> {
     let (mut group, mut messages, mut bytes) = (Vec::<Entry>::new(), 0, 0);
     while let Some(entry) = waiting.front() {
-        messages += entry.batch.messages.len() + 1;
-        bytes += entry.batch.size();
-        let cursor = &entry.batch.cursor.subject;
-        let twice = group.iter().any(|other| other.batch.cursor.subject == *cursor);
+        messages += entry.messages();
+        bytes += entry.size();
+        let twice = group.iter().any(|other| other.cursor() == entry.cursor());
         let fits = messages <= BATCH_MESSAGES && bytes <= BATCH_BYTES && !twice;
         if !group.is_empty() && !fits {
             break;
@@ -250,10 +277,13 @@ async fn store<T>(bus: &Bus, group: Vec<Entry>, sent: T) -> Settled {
     let messages = messages(&group);
     let mut behind = messages as u64;
     let (mut sizes, mut prepared, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-    for Entry { batch, prepared: made, answer, .. } in group {
-        prepared.push(made.unwrap_or_else(|| Prepared::new(&batch)));
-        sizes.push(batch.messages.len() as u64 + 1);
-        answers.push(answer);
+    for entry in group {
+        sizes.push(entry.messages() as u64);
+        prepared.push(match entry.load {
+            Load::Alone(batch) => Prepared::new(batch),
+            Load::Whole(batch) => Ok(batch),
+        });
+        answers.push(entry.answer);
     }
     let stored = commit::send(bus, prepared, sent).await;
     let alone = sizes.len() == 1;
@@ -275,13 +305,18 @@ mod tests {
 
     use super::*;
 
-    fn entry(partition: usize, messages: usize, bytes: usize) -> Entry {
-        let batch = Batch {
+    fn batch_of(partition: usize, messages: usize, bytes: usize) -> Batch {
+        Batch {
             messages: vec![OutMessage::new("cron.fire.q.a.b", vec![0; bytes]); messages],
             cursor: OutMessage::new(format!("cron.cursor.{partition}"), "{}"),
+            headers: Vec::new(),
             cursor_expected_seq: 0,
-        };
-        Entry { batch: Arc::new(batch), prepared: None, alone: false, answer: oneshot::channel().0 }
+        }
+    }
+
+    fn entry(partition: usize, messages: usize, bytes: usize) -> Entry {
+        let batch = Prepared::new(batch_of(partition, messages, bytes)).unwrap();
+        Entry { load: Load::Whole(batch), answer: oneshot::channel().0 }
     }
 
     #[test]
@@ -296,10 +331,14 @@ mod tests {
             (0, vec![batch, alone, batch, cursor], 2),
             (0, vec![batch], 0),
         ] {
-            let entries = waiting.iter().zip(0..).map(|(&(alone, messages), partition)| Entry {
-                alone,
-                ..entry(partition, messages, 1)
-            });
+            let entries =
+                waiting.iter().zip(0..).map(|(&(alone, messages), partition)| match alone {
+                    true => Entry {
+                        load: Load::Alone(batch_of(partition, messages, 1)),
+                        ..entry(0, 0, 0)
+                    },
+                    false => entry(partition, messages, 1),
+                });
             let mut entries: VecDeque<_> = entries.collect();
             assert_eq!(take_single(out, &mut entries).len(), expected, "{out} out, {waiting:?}");
             assert_eq!(entries.len(), waiting.len() - expected);

@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::id::RunId;
@@ -58,8 +59,10 @@ impl TraceContext {
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let trace = u128::from_be_bytes(self.trace);
-        write!(f, "00-{trace:032x}-{}-{:02x}", self.span, u8::from(self.sampled))
+        let trace = Uuid::from_bytes(self.trace);
+        f.write_str("00-")?;
+        f.write_str(trace.simple().encode_lower(&mut Uuid::encode_buffer()))?;
+        write!(f, "-{}-0{}", self.span, u8::from(self.sampled))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Compare-and-set appends: a message is stored only if the last one on its subject is the one
 //! expected.
 
+use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::batch::BATCH_MESSAGES;
@@ -74,7 +75,9 @@ impl From<Outcome> for AppendAnswer {
 
 impl Append {
     pub(crate) fn part(&self) -> Result<Part, Error> {
-        let mut headers = message::kept_map(&self.headers, self.ttl, self.msg_id.as_deref())?;
+        let mut headers = HeaderMap::new();
+        let own = self.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        message::keep(&mut headers, own, self.ttl, self.msg_id.as_deref())?;
         let expected = self.expected_last_seq.to_string();
         message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, expected)?;
         Ok(Part { subject: self.subject.clone(), headers, payload: self.payload.clone() })
@@ -110,7 +113,7 @@ impl Bus {
             [one] => self.append(one).await,
             many if (2..=BATCH_MESSAGES).contains(&many.len()) => {
                 let parts = many.iter().map(Append::part).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.store_batch(as_batch(parts)?, ()).await?.into())
+                Ok(self.store_batch(as_batch(parts, None, 0)?, ()).await?.into())
             }
             other => Err(Error::TooMany { count: other.len(), limit: BATCH_MESSAGES }),
         }

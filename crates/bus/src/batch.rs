@@ -9,8 +9,8 @@
 
 use crate::connect::Bus;
 use crate::error::Error;
-use crate::message::{self, OutMessage, Ttl};
-use crate::publish::{Outcome, Part, as_batch};
+use crate::message::{self, Headers, OutMessage, Ttl};
+use crate::publish::{self, Outcome, Part, as_batch};
 
 /// Messages in a batch, the cursor included; the server's own limit.
 pub const BATCH_MESSAGES: usize = 1000;
@@ -22,6 +22,8 @@ pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 pub struct Batch {
     /// The events, in order.
     pub messages: Vec<OutMessage>,
+    /// Headers that each of its messages has beside its own; none may begin with `Nats-`.
+    pub headers: Headers,
     /// The cursor; it is stored last, rolled up and without an end of life whatever its own fields
     /// say.
     pub cursor: OutMessage,
@@ -79,7 +81,10 @@ impl Batch {
     /// Bytes it takes.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.messages.iter().map(OutMessage::size).sum::<usize>() + self.cursor.size()
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let messages = self.messages.iter().chain([&self.cursor]);
+        messages.map(|message| message.size() + headers).sum()
     }
 
     /// The one event, fenced by the cursor before it.
@@ -88,28 +93,14 @@ impl Batch {
             return Err(Error::TooMany { count: self.messages.len(), limit: 1 });
         };
         let mut headers = message.header_map()?;
+        for (name, value) in &self.headers {
+            message::insert_own(&mut headers, name, value)?;
+        }
         let expected = self.cursor_expected_seq.to_string();
         message::insert(&mut headers, message::EXPECTED_SUBJECT_SEQ, &expected)?;
         message::insert(&mut headers, message::EXPECTED_SUBJECT, &self.cursor.subject)?;
         let (subject, payload) = (message.subject.clone(), message.payload.clone());
         Ok(Part { subject, headers, payload })
-    }
-
-    fn parts(&self) -> Result<Vec<Part>, Error> {
-        let mut parts = Vec::with_capacity(self.messages.len() + 1);
-        let part = |message: &OutMessage| {
-            let (subject, payload) = (message.subject.clone(), message.payload.clone());
-            Ok::<_, Error>(Part { subject, headers: message.header_map()?, payload })
-        };
-        for message in &self.messages {
-            parts.push(part(message)?);
-        }
-        let cursor = OutMessage { ttl: Some(Ttl::Never), rollup: true, ..self.cursor.clone() };
-        let mut cursor = part(&cursor)?;
-        let expected = self.cursor_expected_seq.to_string();
-        message::insert(&mut cursor.headers, message::EXPECTED_SUBJECT_SEQ, &expected)?;
-        parts.push(cursor);
-        Ok(parts)
     }
 }
 
@@ -142,6 +133,8 @@ impl From<Outcome> for CommitAnswer {
 pub struct Prepared {
     parts: Vec<Part>,
     size: usize,
+    /// The batch id that its parts have already, with their numbers.
+    id: Option<String>,
 }
 
 impl Prepared {
@@ -149,8 +142,37 @@ impl Prepared {
     ///
     /// # Errors
     /// When one may not be sent.
-    pub fn new(batch: &Batch) -> Result<Self, Error> {
-        Ok(Self { parts: batch.parts()?, size: batch.size() })
+    pub fn new(batch: Batch) -> Result<Self, Error> {
+        let size = batch.size();
+        // One that is larger than what may still come beside it goes by itself, mostly.
+        let id = (batch.messages.len() >= BATCH_MESSAGES / 2).then(publish::new_batch_id);
+        let mut common = message::roomy();
+        for (name, value) in &batch.headers {
+            message::insert_own(&mut common, name, value)?;
+        }
+        if let Some(id) = &id {
+            message::insert(&mut common, message::BATCH_ID, id)?;
+        }
+        let cursor = OutMessage { ttl: Some(Ttl::Never), rollup: true, ..batch.cursor };
+        let mut parts = Vec::with_capacity(batch.messages.len() + 1);
+        for (number, message) in (1..).zip(batch.messages.into_iter().chain([cursor])) {
+            let mut part = message.into_part(common.clone())?;
+            if id.is_some() {
+                part.number(number)?;
+            }
+            parts.push(part);
+        }
+        if let Some(Part { headers, .. }) = parts.last_mut() {
+            let expected = batch.cursor_expected_seq.to_string();
+            message::insert(headers, message::EXPECTED_SUBJECT_SEQ, expected)?;
+        }
+        Ok(Self { parts, size, id })
+    }
+
+    /// How many messages it has, the cursor included.
+    #[must_use]
+    pub const fn messages(&self) -> usize {
+        self.parts.len()
     }
 
     /// Bytes it takes.
@@ -158,6 +180,25 @@ impl Prepared {
     pub const fn size(&self) -> usize {
         self.size
     }
+
+    /// The subject of its cursor.
+    #[must_use]
+    pub fn cursor(&self) -> &str {
+        self.parts.last().map_or("", |part| &part.subject)
+    }
+}
+
+/// The parts of batches that are stored together: one that is the only one goes as it is.
+fn together(batches: Vec<Prepared>) -> Result<Vec<Part>, Error> {
+    let count = batches.iter().map(Prepared::messages).sum();
+    check(count, batches.iter().map(Prepared::size).sum())?;
+    let mut batches = batches.into_iter();
+    let Some(Prepared { mut parts, id, .. }) = batches.next() else {
+        return Err(Error::TooMany { count: 0, limit: BATCH_MESSAGES });
+    };
+    let numbered = if id.is_some() { parts.len() } else { 0 };
+    parts.extend(batches.flat_map(|batch| batch.parts));
+    if parts.len() == 1 { Ok(parts) } else { as_batch(parts, id, numbered) }
 }
 
 impl Bus {
@@ -167,7 +208,7 @@ impl Bus {
     /// # Errors
     /// When the batch breaks a limit or has a header that may not be sent; then nothing was sent.
     pub async fn commit(&self, batch: &Batch) -> Result<CommitAnswer, Error> {
-        self.commit_all(vec![Prepared::new(batch)?], ()).await
+        self.commit_all(vec![Prepared::new(batch.clone())?], ()).await
     }
 
     /// Sends several batches as one: all of them are stored without a gap, in their order, or none
@@ -180,17 +221,13 @@ impl Bus {
         batches: Vec<Prepared>,
         sent: T,
     ) -> Result<CommitAnswer, Error> {
-        let count = batches.iter().map(|batch| batch.parts.len()).sum();
-        check(count, batches.iter().map(|batch| batch.size).sum())?;
-        let mut parts = batches.into_iter().map(|batch| batch.parts);
-        let mut all = parts.next().unwrap_or_default();
-        all.extend(parts.flatten());
-        let outcome = match all.len() {
+        let mut parts = together(batches)?;
+        let outcome = match parts.len() {
             1 => {
-                let Part { subject, headers, payload } = all.remove(0);
+                let Part { subject, headers, payload } = parts.remove(0);
                 self.store(&subject, headers, payload).await?
             }
-            _ => self.store_batch(as_batch(all)?, sent).await?,
+            _ => self.store_batch(parts, sent).await?,
         };
         Ok(outcome.into())
     }
@@ -214,12 +251,19 @@ mod tests {
         Batch {
             messages: vec![OutMessage::new("cron.fire.q.a.b", vec![0; bytes]); messages],
             cursor: OutMessage::new("cron.cursor.0", "{}"),
+            headers: vec![("Cron-Tick", "1.2".into())],
             cursor_expected_seq: 0,
         }
     }
 
-    fn parts(batch: &Batch) -> Vec<Part> {
-        as_batch(batch.parts().unwrap()).unwrap()
+    /// The messages of batches that are sent together, each with so many events.
+    fn sent(events: &[usize]) -> Vec<Part> {
+        let prepared = events.iter().map(|events| Prepared::new(batch(*events, 1)).unwrap());
+        together(prepared.collect()).unwrap()
+    }
+
+    fn header(part: &Part, name: &str) -> Option<String> {
+        part.headers.get(name).map(|value| value.as_str().to_owned())
     }
 
     #[test]
@@ -232,37 +276,69 @@ mod tests {
 
     #[test]
     fn the_cursor_is_last_rolled_up_and_kept_for_ever() {
-        let parts = parts(&batch(2, 1));
-        let header = |index: usize, name: &str| {
-            let part: &Part = &parts[index];
-            part.headers.get(name).map(|value| value.as_str().to_owned())
-        };
-        assert_eq!(parts[2].subject, "cron.cursor.0");
-        assert_eq!(header(2, message::ROLLUP).as_deref(), Some("sub"));
-        assert_eq!(header(2, message::TTL).as_deref(), Some("never"));
-        assert_eq!(header(2, message::BATCH_COMMIT).as_deref(), Some("1"));
-        assert_eq!(header(2, message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("0"));
-        assert_eq!(header(1, message::BATCH_COMMIT), None);
-        assert_eq!(header(0, message::ROLLUP), None);
+        for events in [2, BATCH_MESSAGES - 1] {
+            let parts = sent(&[events]);
+            let cursor = &parts[events];
+            assert_eq!(cursor.subject, "cron.cursor.0");
+            assert_eq!(header(cursor, message::ROLLUP).as_deref(), Some("sub"));
+            assert_eq!(header(cursor, message::TTL).as_deref(), Some("never"));
+            assert_eq!(header(cursor, message::BATCH_COMMIT).as_deref(), Some("1"));
+            assert_eq!(header(cursor, message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("0"));
+            assert_eq!(header(&parts[events - 1], message::BATCH_COMMIT), None);
+            assert_eq!(header(&parts[0], message::ROLLUP), None);
+        }
+    }
+
+    #[test]
+    fn batches_that_go_together_are_numbered_without_a_gap_under_one_id() {
+        for events in [&[1][..], &[1, 2], &[700], &[700, 200], &[100, 700], &[0, 3, 0]] {
+            let parts = sent(events);
+            let (id, last) = (header(&parts[0], message::BATCH_ID), parts.len());
+            assert_eq!(last, events.iter().map(|events| events + 1).sum::<usize>());
+            assert!(id.is_some());
+            for (number, part) in (1..).zip(&parts) {
+                let place = (header(part, message::BATCH_ID), header(part, message::BATCH_SEQ));
+                assert_eq!(place, (id.clone(), Some(number.to_string())), "{events:?}");
+                let commits = header(part, message::BATCH_COMMIT).is_some();
+                assert_eq!(commits, number == last, "{events:?}, {number}");
+                assert_eq!(header(part, "Cron-Tick").as_deref(), Some("1.2"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_cursor_by_itself_is_no_batch() {
+        let parts = sent(&[0]);
+        assert_eq!((parts.len(), header(&parts[0], message::BATCH_ID)), (1, None));
+        assert_eq!(header(&parts[0], message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("0"));
+        assert!(together(Vec::new()).is_err());
     }
 
     #[test]
     fn an_event_by_itself_expects_the_cursor_and_is_the_only_one() {
         let part = Batch { cursor_expected_seq: 7, ..batch(1, 1) }.alone().unwrap();
-        let header = |name: &str| part.headers.get(name).map(|value| value.as_str().to_owned());
-        assert_eq!(header(message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("7"));
-        assert_eq!(header(message::EXPECTED_SUBJECT).as_deref(), Some("cron.cursor.0"));
-        assert_eq!(header(message::BATCH_ID), None);
+        assert_eq!(header(&part, message::EXPECTED_SUBJECT_SEQ).as_deref(), Some("7"));
+        assert_eq!(header(&part, message::EXPECTED_SUBJECT).as_deref(), Some("cron.cursor.0"));
+        assert_eq!(header(&part, "Cron-Tick").as_deref(), Some("1.2"));
+        assert_eq!(header(&part, message::BATCH_ID), None);
         assert!(batch(0, 1).alone().is_err());
         assert!(batch(2, 1).alone().is_err());
     }
 
     #[test]
+    fn a_header_of_all_messages_cannot_instruct_the_server() {
+        let wrong = Batch { headers: vec![("nats-rollup", "all".into())], ..batch(1, 1) };
+        assert!(wrong.alone().is_err());
+        assert!(Prepared::new(wrong).is_err());
+    }
+
+    #[test]
     fn each_send_takes_a_new_batch_id() {
-        let id = || {
-            let parts = parts(&batch(1, 1));
-            parts[0].headers.get(message::BATCH_ID).unwrap().as_str().to_owned()
-        };
-        assert_ne!(id(), id());
+        for events in [1, 700] {
+            assert_ne!(
+                header(&sent(&[events])[0], message::BATCH_ID),
+                header(&sent(&[events])[0], message::BATCH_ID)
+            );
+        }
     }
 }

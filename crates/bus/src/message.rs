@@ -3,6 +3,7 @@
 //! Invariant: headers that begin with `Nats-` are instructions to the server and are written by
 //! this crate alone, so no caller can express `Nats-Rollup: all`, which would wipe a stream.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -10,6 +11,7 @@ use async_nats::header::{HeaderName, HeaderValue};
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::publish::Part;
 
 pub(crate) const MSG_ID: &str = "Nats-Msg-Id";
 pub(crate) const ROLLUP: &str = "Nats-Rollup";
@@ -91,41 +93,70 @@ impl OutMessage {
     }
 
     pub(crate) fn header_map(&self) -> Result<HeaderMap, Error> {
-        let mut map = kept_map(&self.headers, self.ttl, self.msg_id.as_deref())?;
+        self.clone().into_part(HeaderMap::new()).map(|part| part.headers)
+    }
+
+    /// The message with its headers beside those of `headers`.
+    pub(crate) fn into_part(self, mut headers: HeaderMap) -> Result<Part, Error> {
+        keep(&mut headers, self.headers, self.ttl, self.msg_id)?;
         if self.rollup {
-            insert(&mut map, ROLLUP, "sub")?;
+            insert(&mut headers, ROLLUP, "sub")?;
         }
-        Ok(map)
+        Ok(Part { subject: self.subject, headers, payload: self.payload })
     }
 }
 
-/// The caller's headers, checked, and how long the message is kept under which id.
-pub(crate) fn kept_map(
-    headers: &Headers,
+/// The names that most messages of a batch have, without values, and room for three more headers. A map that grows
+/// hashes what it holds again, which a copy of this one need not.
+pub(crate) fn roomy() -> HeaderMap {
+    static ROOMY: LazyLock<HeaderMap> = LazyLock::new(|| {
+        let without_value = |name: &str| (name.to_owned(), serde_json::Value::Array(Vec::new()));
+        let names = [TTL, MSG_ID, BATCH_ID, BATCH_SEQ].map(without_value);
+        serde_json::from_value(serde_json::Value::Object(names.into_iter().collect()))
+            .unwrap_or_default()
+    });
+    ROOMY.clone()
+}
+
+/// Sets the caller's headers, checked, and how long the message is kept under which id.
+pub(crate) fn keep<V: Into<String>>(
+    map: &mut HeaderMap,
+    headers: impl IntoIterator<Item = (&'static str, V)>,
     ttl: Option<Ttl>,
-    msg_id: Option<&str>,
-) -> Result<HeaderMap, Error> {
-    let mut map = header_map(headers)?;
+    msg_id: Option<V>,
+) -> Result<(), Error> {
+    for (name, value) in headers {
+        insert_own(map, name, value)?;
+    }
     if let Some(ttl) = ttl {
-        insert(&mut map, TTL, ttl.header())?;
+        insert(map, TTL, ttl.header())?;
     }
     if let Some(id) = msg_id {
-        insert(&mut map, MSG_ID, id)?;
+        insert(map, MSG_ID, id)?;
     }
-    Ok(map)
+    Ok(())
 }
 
 /// The caller's headers, checked.
 pub(crate) fn header_map(headers: &Headers) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        let reserved = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
-        if reserved {
-            return Err(Error::Header((*name).to_owned()));
-        }
-        insert(&mut map, name, value)?;
+        insert_own(&mut map, name, value)?;
     }
     Ok(map)
+}
+
+/// Sets one header of the caller's; an instruction to the server is an error.
+pub(crate) fn insert_own(
+    map: &mut HeaderMap,
+    name: &'static str,
+    value: impl Into<String>,
+) -> Result<(), Error> {
+    let reserved = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
+    if reserved {
+        return Err(Error::Header(name.to_owned()));
+    }
+    insert(map, name, value)
 }
 
 /// Sets one header; a name or value that cannot be sent is an error, not a panic.
@@ -223,6 +254,16 @@ mod tests {
             message.headers.push((name, value.into()));
             assert!(message.header_map().is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_roomy_map_has_no_header_yet_and_a_message_only_its_own() {
+        let headers = |map: &HeaderMap| map.iter().map(|(_, values)| values.len()).sum::<usize>();
+        assert_eq!((roomy().len(), headers(&roomy())), (4, 0));
+        let mut message = OutMessage::new("cron.x", "");
+        message.headers.push(("Cron-Reply", "a".into()));
+        let part = message.into_part(roomy()).unwrap();
+        assert_eq!((part.headers.len(), headers(&part.headers)), (5, 1));
     }
 
     #[test]

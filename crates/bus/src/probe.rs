@@ -109,6 +109,7 @@ impl Bus {
             Batch {
                 messages: vec![event],
                 cursor: OutMessage::new(format!("{root}.cursor"), "{}"),
+                headers: Vec::new(),
                 cursor_expected_seq: expected,
             }
         };

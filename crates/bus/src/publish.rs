@@ -274,6 +274,13 @@ pub(crate) struct Part {
     pub(crate) payload: Bytes,
 }
 
+impl Part {
+    /// Gives it its place in its batch, from 1.
+    pub(crate) fn number(&mut self, number: usize) -> Result<(), Error> {
+        message::insert(&mut self.headers, message::BATCH_SEQ, number.to_string())
+    }
+}
+
 /// The subjects of a batch, in one text: they are looked at only when something is wrong.
 #[derive(Debug)]
 struct Subjects(String);
@@ -294,16 +301,25 @@ impl Subjects {
     }
 }
 
-/// Puts the batch headers on messages that are to be stored together.
-pub(crate) fn as_batch(mut parts: Vec<Part>) -> Result<Vec<Part>, Error> {
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    let last = parts.len();
-    for (index, part) in parts.iter_mut().enumerate() {
+/// An id that no batch has had.
+pub(crate) fn new_batch_id() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// Puts the batch headers on messages that are to be stored together, of which the first `numbered` have those of the
+/// batch `id` already.
+pub(crate) fn as_batch(
+    mut parts: Vec<Part>,
+    id: Option<String>,
+    numbered: usize,
+) -> Result<Vec<Part>, Error> {
+    let id = id.unwrap_or_else(new_batch_id);
+    for (number, part) in (1..).zip(&mut parts).skip(numbered) {
         message::insert(&mut part.headers, message::BATCH_ID, &id)?;
-        message::insert(&mut part.headers, message::BATCH_SEQ, (index + 1).to_string())?;
-        if index + 1 == last {
-            message::insert(&mut part.headers, message::BATCH_COMMIT, "1")?;
-        }
+        part.number(number)?;
+    }
+    if let Some(last) = parts.last_mut() {
+        message::insert(&mut last.headers, message::BATCH_COMMIT, "1")?;
     }
     Ok(parts)
 }

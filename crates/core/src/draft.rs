@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use cronstream_schemas::calendar::CalendarId;
 use cronstream_schemas::definition::{JobDefinition, Overlap};
 use cronstream_schemas::event::{
@@ -95,6 +96,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) tables: Tables,
     pub(crate) begun: Begun,
     keys: HashMap<KeyHash, RunId>,
+    /// Where bodies are written, one behind the other.
+    pub(crate) room: BytesMut,
     /// All calendars, and those whose state changed in this batch; none while nothing did.
     pub(crate) calendars: Option<(Calendars, HashSet<CalendarId>)>,
     /// Which commands change which job, once it is asked.
@@ -133,6 +136,7 @@ impl<'a> Draft<'a> {
             tables,
             begun: Begun::default(),
             keys: HashMap::new(),
+            room: BytesMut::new(),
             calendars: None,
             changes: None,
             in_force_through: now.horizon(),
@@ -229,7 +233,8 @@ impl<'a> Draft<'a> {
             | LogEvent::Cursor(_)
             | LogEvent::Meta(_) => {}
         }
-        self.push(Planned::new(event));
+        let planned = Planned::new(event, &mut self.room);
+        self.push(planned);
     }
 
     fn push(&mut self, planned: Planned) {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a fire is self-contained, and its run id follows from the job's life and the cause alone.
 
+use std::fmt::Write as _;
+
 use cronstream_schemas::definition::JobDefinition;
 use cronstream_schemas::event::{Cause, Fired, JobState, LogEvent};
 use cronstream_schemas::id::{RunId, RunSeed};
@@ -54,7 +56,7 @@ impl Draft<'_> {
             epoch: self.epoch,
             traceparent: String::new(),
             node: self.node(),
-            tzdb: Some(Zone::tzdb_version().to_owned()),
+            tzdb: Some(Zone::tzdb_version().into()),
         };
         fired.traceparent = traceparent(&fired, self.settings.trace_ratio.samples(run));
         fired
@@ -90,5 +92,8 @@ impl Draft<'_> {
 
 /// The place of a fire's span; whether a run is traced is decided by its first fire.
 pub(crate) fn traceparent(fired: &Fired, traced: bool) -> String {
-    fired.run.trace_context(fired.span_name(), traced).to_string()
+    let context = fired.run.trace_context(fired.id(), traced);
+    let mut text = String::with_capacity(64);
+    write!(text, "{context}").expect("a string grows");
+    text
 }

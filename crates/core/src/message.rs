@@ -3,9 +3,10 @@
 //! Invariant: nothing live ever vanishes by TTL: a fire outlives its run's hard end and retention, a job's state,
 //! a held slot and a cursor never expire (`design.md` §2, §4).
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
-use cronstream_schemas::event::{Cause, LogEvent};
+use cronstream_schemas::event::{Cause, Fired, LogEvent};
 use cronstream_schemas::header;
 use cronstream_schemas::subject::Prefix;
 use cronstream_schemas::time::Timestamp;
@@ -43,6 +44,13 @@ pub struct Envelope {
     pub headers: Vec<(&'static str, String)>,
 }
 
+/// A fire's id, in room that it fills.
+fn message_id(fired: &Fired) -> String {
+    let mut id = String::with_capacity(48);
+    write!(id, "{}", fired.id()).expect("a string grows");
+    id
+}
+
 /// The envelope of an event that is published at `now`.
 #[must_use]
 pub fn envelope(prefix: &Prefix, event: &LogEvent, now: Timestamp) -> Envelope {
@@ -70,7 +78,7 @@ pub fn envelope(prefix: &Prefix, event: &LogEvent, now: Timestamp) -> Envelope {
             let mut headers = Vec::with_capacity(2);
             headers.push((header::TRACEPARENT, e.traceparent.clone()));
             Envelope {
-                message_id: Some(e.id().to_string()),
+                message_id: Some(message_id(e)),
                 headers,
                 ..plain(prefix.fire(&e.queue, &e.job), Keep::For(until.since(now)))
             }

@@ -12,6 +12,9 @@ use crate::held::Live;
 use crate::job::Job;
 use crate::turn::EVENTS_MAX;
 
+/// As much room is taken at once for the bodies of many events.
+const BODIES_BYTES: usize = 64 * 1024;
+
 /// The tables of a draft. One draft leaves them to the next: to make large ones anew each time took a tenth of what a
 /// node does in a burst, for memory that the system clears first.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +49,7 @@ impl Draft<'_> {
         self.plans.events.reserve_exact(more);
         self.tables.jobs.reserve(more);
         self.tables.fired.reserve(more);
+        self.room.reserve(BODIES_BYTES);
     }
 
     pub(crate) fn count_fired(&mut self, fired: &Fired) {

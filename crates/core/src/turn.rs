@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use cronstream_schemas::event::{Cursor, Ended, Event, LogEvent, RunEvent};
 use cronstream_schemas::id::{Epoch, Incarnation, Instance, ShardId, Tick};
 use cronstream_schemas::name::{JobId, Name};
@@ -311,10 +311,13 @@ pub(crate) fn place(shard: &Shard) -> cronstream_schemas::event::Place {
 }
 
 impl Planned {
-    /// Encodes an event.
+    /// Encodes an event behind those that are in `room` already.
     #[must_use]
-    pub fn new(event: LogEvent) -> Self {
-        let body = event.encode().into();
+    pub fn new(event: LogEvent, room: &mut BytesMut) -> Self {
+        let body = event.with_encoded(|body| {
+            room.extend_from_slice(body);
+            room.split().freeze()
+        });
         Self { event, body }
     }
 }

@@ -49,12 +49,17 @@ pub trait Event: Serialize + DeserializeOwned {
 
     /// The event's JSON.
     fn encode(&self) -> Vec<u8> {
+        self.with_encoded(<[u8]>::to_vec)
+    }
+
+    /// Hands the event's JSON to `read`, which keeps what it needs of it and encodes no other event meanwhile.
+    fn with_encoded<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.clear();
             serde_json::to_writer(&mut *scratch, self).expect("events have string keys only");
-            let body = scratch.as_slice().to_vec();
+            let read = read(scratch);
             scratch.shrink_to(SCRATCH_MAX_BYTES);
-            body
+            read
         })
     }
 

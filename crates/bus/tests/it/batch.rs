@@ -17,6 +17,7 @@ pub(crate) fn batch(tick: u64, events: usize, expected: u64) -> Batch {
     Batch {
         messages: (0..events).map(event).collect(),
         cursor: OutMessage::new("cron.cursor.0", format!("cursor {tick}")),
+        headers: Vec::new(),
         cursor_expected_seq: expected,
     }
 }
