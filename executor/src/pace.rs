@@ -1,7 +1,7 @@
 //! Which way a broker stores a group of events faster: in one atomic batch, or each event by itself.
 //!
 //! ```text
-//!   work … work ─► nothing is out ─► trial: batch ─► trial: each ─► work …       every so many groups
+//!   work … work ─► nothing is out ─► trial: batch ─► trial: each ─► work …       every so many events
 //! ```
 //!
 //! Where every write is flushed, a batch costs one flush instead of hundreds. Where none is, the staging of a batch
@@ -42,8 +42,8 @@ const REMEMBERED: usize = 8;
 /// Single events are stored while others are still made, and a batch is not: they are the faster way as long as a trial
 /// takes no more than this many times as long.
 const EACH_WORTH: f64 = 1.1;
-/// Groups between two trials of each way.
-const TRY_AFTER: u32 = 128;
+/// Events between two trials of each way: a trial takes as long as some hundreds.
+const TRY_AFTER: usize = 64_000;
 
 /// What leaves next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub(crate) struct Pace {
     each: Trials,
     /// A trial is out.
     trying: bool,
-    /// Groups since the last trial.
-    groups: u32,
+    /// Events that left since the last trial, at most.
+    events: usize,
 }
 
 impl Pace {
@@ -119,7 +119,7 @@ impl Pace {
         };
         let leaves = out == 0 || (out < groups && waiting >= worth);
         leaves.then(|| {
-            self.groups = self.groups.saturating_add(1);
+            self.events = self.events.saturating_add(waiting.min(full));
             Next { way, most: full, is_trial: false }
         })
     }
@@ -130,7 +130,7 @@ impl Pace {
             return;
         }
         self.trying = false;
-        self.groups = if self.is_odd() { 0 } else { self.groups };
+        self.events = if self.is_odd() { 0 } else { self.events };
         self.trials_mut(next.way).note(took.as_secs_f64() / events.max(1) as f64);
     }
 
@@ -139,7 +139,7 @@ impl Pace {
         match self.batch.taken.cmp(&self.each.taken) {
             Ordering::Greater => Some(Way::Each),
             Ordering::Less => Some(Way::Batch),
-            Ordering::Equal if self.batch.taken < TRIALS || self.groups >= TRY_AFTER => {
+            Ordering::Equal if self.batch.taken < TRIALS || self.events >= TRY_AFTER => {
                 Some(Way::Batch)
             }
             Ordering::Equal => None,
@@ -242,7 +242,7 @@ mod tests {
             let mut pace = Pace::default();
             let (trials, others) = store(&mut pace, broker, 2 * TRIALS);
             assert!(trials.len() == 2 * TRIALS && others.is_empty(), "{trials:?}");
-            let (trials, others) = store(&mut pace, broker, 4 * TRY_AFTER as usize);
+            let (trials, others) = store(&mut pace, broker, 4 * TRY_AFTER / FULL);
             assert!(others.iter().all(|way| *way == faster), "{faster:?}");
             let of = |wanted| trials.iter().filter(|(way, _)| *way == wanted).count();
             assert_eq!((of(Way::Batch), of(Way::Each)), (3, 3));
@@ -253,7 +253,7 @@ mod tests {
     fn a_broker_that_changes_is_noticed() {
         let mut pace = Pace::default();
         store(&mut pace, flushes, 2 * TRIALS + 1);
-        let groups = (REMEMBERED + 1) * (TRY_AFTER as usize + 2);
+        let groups = (REMEMBERED + 1) * (TRY_AFTER / FULL + 2);
         store(&mut pace, flushes_later, groups);
         assert_eq!(pace.faster(), Way::Each);
         store(&mut pace, flushes, groups);
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_trial_is_as_large_as_its_time_allows() {
         let mut pace = Pace::default();
-        let (trials, _) = store(&mut pace, flushes, 2 * TRIALS + 2 * TRY_AFTER as usize);
+        let (trials, _) = store(&mut pace, flushes, 2 * TRIALS + 2 * TRY_AFTER / FULL);
         let each = trials.iter().filter(|(way, _)| *way == Way::Each).map(|(_, events)| *events);
         let longest = each.max().unwrap() * FLUSH;
         assert!(longest <= TRIAL_MAX.as_micros() as usize, "{longest} us");

@@ -31,14 +31,22 @@ const KNOWN_ID: u64 = 10201;
 
 /// The messages of a batch.
 pub(crate) fn messages(prefix: &Prefix, batch: &turn::Batch) -> Batch {
-    let at = batch.cursor.at;
-    let events = batch.events.iter();
     Batch {
-        messages: events
-            .map(|planned| message(prefix, &planned.event, planned.body.clone(), at))
-            .collect(),
+        messages: events(prefix, batch).collect(),
         ..closing(prefix, batch.cursor_expected, &batch.cursor)
     }
+}
+
+/// The messages of a batch with their headers, made one by one: many take much room between.
+pub(crate) fn prepared(prefix: &Prefix, batch: &turn::Batch) -> Result<Prepared, Error> {
+    let closing = closing(prefix, batch.cursor_expected, &batch.cursor);
+    Prepared::of(events(prefix, batch), closing)
+}
+
+fn events(prefix: &Prefix, batch: &turn::Batch) -> impl ExactSizeIterator<Item = OutMessage> {
+    let at = batch.cursor.at;
+    let events = batch.events.iter();
+    events.map(move |planned| message(prefix, &planned.event, planned.body.clone(), at))
 }
 
 /// A cursor without events: behind one it shows whether the event before it was stored, which went by itself.

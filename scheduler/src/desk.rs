@@ -13,11 +13,11 @@ use cronstream_schemas::time::Timestamp;
 use cronstream_telemetry::metrics::{BatchEnd, TickerMetrics};
 use tokio::sync::mpsc;
 
-use crate::commit;
+use crate::commit::{self, Open};
 use crate::decisions;
 use crate::history;
 use crate::input::{Answer, Fate, Operation, Survey, Which};
-use crate::press::{Press, Sent};
+use crate::press::{Load, Press, Sent};
 use crate::readers::Reader;
 use crate::tally::Tally;
 
@@ -138,13 +138,20 @@ impl Desk {
                     .try_send(Answer::Batch { partition, instance, fate: Fate::Stuck { why } })
                     .ok();
             };
-            let messages = || commit::messages(bus.names().prefix(), &batch);
-            let fate = match (press.send(messages(), closing.is_some()).await, closing) {
+            let prefix = bus.names().prefix();
+            let sent = match closing {
+                Some(_) => press.send(Load::Alone(commit::messages(prefix, &batch))).await,
+                None => match commit::prepared(prefix, &batch) {
+                    Ok(prepared) => press.send(Load::Whole(prepared)).await,
+                    Err(error) => Err(Open::not_sent(&error)),
+                },
+            };
+            let fate = match (sent, closing) {
                 (Ok(Sent::Whole(seq)), _) => Fate::Stored { seq },
                 (Ok(Sent::Alone(seq)), _) => Fate::StoredAlone { seq },
                 (Err(open), Some(mine)) if open.alone => {
                     let expected = batch.cursor_expected;
-                    let closing = commit::closing(bus.names().prefix(), expected, mine);
+                    let closing = commit::closing(prefix, expected, mine);
                     match commit::settle(&bus, (closing, mine), open, commit::ABANDON_AFTER, stuck)
                         .await
                     {
@@ -153,7 +160,7 @@ impl Desk {
                     }
                 }
                 (Err(open), _) => {
-                    let batch = (messages(), mine);
+                    let batch = (commit::messages(prefix, &batch), mine);
                     commit::settle(&bus, batch, open, commit::ABANDON_AFTER, stuck).await
                 }
             };
@@ -273,13 +280,13 @@ impl Desk {
     }
 
     /// Tells senders what came of their commands; one that does not listen loses nothing but the answer.
-    pub(crate) fn reply(&self, batch: Arc<Batch>) {
-        if batch.replies.is_empty() {
+    pub(crate) fn reply(&self, replies: Vec<Reply>) {
+        if replies.is_empty() {
             return;
         }
         let bus = self.bus.clone();
         tokio::spawn(async move {
-            for Reply { inbox, verdict } in &batch.replies {
+            for Reply { inbox, verdict } in &replies {
                 let body = serde_json::to_vec(verdict).unwrap_or_default();
                 if let Err(error) = bus.publish_core(inbox, &Vec::new(), Bytes::from(body)).await {
                     tracing::info!(command = verdict.command, %error, "verdict not sent");

@@ -63,7 +63,7 @@ struct Entry {
 
 /// What waits to be sent.
 #[derive(Debug)]
-enum Load {
+pub(crate) enum Load {
     /// A batch whose one event may go by itself.
     Alone(Batch),
     /// One whose headers are made by whoever hands it in: its group only has to be sent then.
@@ -101,18 +101,14 @@ impl Press {
 
     /// Sends a batch once, with others that are ready, or its event by itself if it may; gives the sequence, or what
     /// is open.
-    pub(crate) async fn send(&self, batch: Batch, alone: bool) -> Told {
+    pub(crate) async fn send(&self, load: Load) -> Told {
+        let alone = matches!(load, Load::Alone(_));
         let (answer, answered) = oneshot::channel();
-        let load = if alone { Load::Alone(batch) } else { Load::Whole(prepare(batch)?) };
         match self.queue.send(Entry { load, answer }).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(Open::unknown(alone))),
             Err(_) => Err(Open::unknown(alone)),
         }
     }
-}
-
-fn prepare(batch: Batch) -> Result<Prepared, Open> {
-    Prepared::new(batch).map_err(|error| Open::not_sent(&error))
 }
 
 async fn run(bus: Bus, mut entries: mpsc::Receiver<Entry>) {

@@ -4,6 +4,7 @@
 //! have come by itself before a cursor of this node, the log is read to that cursor first.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cronstream_schemas::event::{Cause, Fired, LogEvent};
@@ -75,10 +76,13 @@ impl Node {
             }
             Stage::Leading(leading) => {
                 if let Some(batch) = leading.in_flight.take() {
-                    seat.partition.commit(&batch, seq);
                     let first = seq.saturating_sub(batch.events.len() as u64);
                     self.echo.folded(&batch, first..=seq);
-                    self.desk.reply(batch);
+                    // The task that had it stored has let go of it.
+                    let mut batch = Arc::unwrap_or_clone(batch);
+                    let replies = std::mem::take(&mut batch.replies);
+                    seat.partition.commit(batch, seq);
+                    self.desk.reply(replies);
                 }
             }
             Stage::Standby | Stage::Surveying { .. } | Stage::Stopped { .. } => {}
@@ -96,8 +100,8 @@ impl Node {
             seat.stop(format!("the log gave {seq} again, after {known}: it was set back"));
             return;
         }
-        seat.partition.commit_alone(&batch, seq);
         self.echo.folded(&batch, seq..=seq);
+        seat.partition.commit_alone(Arc::unwrap_or_clone(batch), seq);
     }
 
     /// Goes on where the log is read to a cursor of this node: begins to lead, or tells what became of a fire.

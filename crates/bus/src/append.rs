@@ -8,7 +8,7 @@ use crate::batch::BATCH_MESSAGES;
 use crate::connect::Bus;
 use crate::error::Error;
 use crate::message::{self, Headers, Ttl};
-use crate::publish::{Outcome, Part, as_batch};
+use crate::publish::{self, Outcome, Part, as_batch};
 
 /// A message and what must stand before it on its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,11 @@ impl From<Outcome> for AppendAnswer {
 
 impl Append {
     pub(crate) fn part(&self) -> Result<Part, Error> {
-        let mut headers = HeaderMap::new();
+        self.part_beside(HeaderMap::new())
+    }
+
+    /// The message with its headers beside those of its batch.
+    fn part_beside(&self, mut headers: HeaderMap) -> Result<Part, Error> {
         let own = self.headers.iter().map(|(name, value)| (*name, value.as_str()));
         message::keep(&mut headers, own, self.ttl, self.msg_id.as_deref())?;
         let expected = self.expected_last_seq.to_string();
@@ -112,8 +116,15 @@ impl Bus {
         match appends {
             [one] => self.append(one).await,
             many if (2..=BATCH_MESSAGES).contains(&many.len()) => {
-                let parts = many.iter().map(Append::part).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.store_batch(as_batch(parts, None, 0)?, ()).await?.into())
+                let id = publish::new_batch_id();
+                let common = publish::batch_headers(&id)?;
+                let mut parts = Vec::with_capacity(many.len());
+                for (number, append) in (1..).zip(many) {
+                    let mut part = append.part_beside(common.clone())?;
+                    part.number(number)?;
+                    parts.push(part);
+                }
+                Ok(self.store_batch(as_batch(parts, Some(id), many.len())?, ()).await?.into())
             }
             other => Err(Error::TooMany { count: other.len(), limit: BATCH_MESSAGES }),
         }

@@ -81,8 +81,7 @@ impl Batch {
     /// Bytes it takes.
     #[must_use]
     pub fn size(&self) -> usize {
-        let headers: usize =
-            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let headers = message::bytes_of(&self.headers);
         let messages = self.messages.iter().chain([&self.cursor]);
         messages.map(|message| message.size() + headers).sum()
     }
@@ -142,20 +141,34 @@ impl Prepared {
     ///
     /// # Errors
     /// When one may not be sent.
-    pub fn new(batch: Batch) -> Result<Self, Error> {
-        let size = batch.size();
+    pub fn new(mut batch: Batch) -> Result<Self, Error> {
+        let messages = std::mem::take(&mut batch.messages);
+        Self::of(messages.into_iter(), batch)
+    }
+
+    /// Makes the headers of messages and of a batch that ends with its cursor behind them.
+    ///
+    /// # Errors
+    /// When one may not be sent.
+    pub fn of(
+        events: impl ExactSizeIterator<Item = OutMessage>,
+        batch: Batch,
+    ) -> Result<Self, Error> {
+        let common_bytes = message::bytes_of(&batch.headers);
+        let count = events.len() + batch.messages.len() + 1;
         // One that is larger than what may still come beside it goes by itself, mostly.
-        let id = (batch.messages.len() >= BATCH_MESSAGES / 2).then(publish::new_batch_id);
-        let mut common = message::roomy();
+        let id = (count > BATCH_MESSAGES / 2).then(publish::new_batch_id);
+        let mut common = match &id {
+            Some(id) => publish::batch_headers(id)?,
+            None => message::roomy(),
+        };
         for (name, value) in &batch.headers {
             message::insert_own(&mut common, name, value)?;
         }
-        if let Some(id) = &id {
-            message::insert(&mut common, message::BATCH_ID, id)?;
-        }
         let cursor = OutMessage { ttl: Some(Ttl::Never), rollup: true, ..batch.cursor };
-        let mut parts = Vec::with_capacity(batch.messages.len() + 1);
-        for (number, message) in (1..).zip(batch.messages.into_iter().chain([cursor])) {
+        let (mut parts, mut size) = (Vec::with_capacity(count), 0);
+        for (number, message) in (1..).zip(events.chain(batch.messages).chain([cursor])) {
+            size += message.size() + common_bytes;
             let mut part = message.into_part(common.clone())?;
             if id.is_some() {
                 part.number(number)?;

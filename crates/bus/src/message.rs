@@ -87,9 +87,7 @@ impl OutMessage {
     /// Bytes it takes in a batch: subject, headers of the caller and body.
     #[must_use]
     pub fn size(&self) -> usize {
-        let headers: usize =
-            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.subject.len() + headers + self.payload.len()
+        self.subject.len() + bytes_of(&self.headers) + self.payload.len()
     }
 
     pub(crate) fn header_map(&self) -> Result<HeaderMap, Error> {
@@ -104,6 +102,11 @@ impl OutMessage {
         }
         Ok(Part { subject: self.subject, headers, payload: self.payload })
     }
+}
+
+/// Bytes that headers take.
+pub(crate) fn bytes_of(headers: &Headers) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
 /// The names that most messages of a batch have, without values, and room for three more headers. A map that grows

@@ -306,6 +306,13 @@ pub(crate) fn new_batch_id() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
+/// What the headers of all messages of a batch begin with.
+pub(crate) fn batch_headers(id: &str) -> Result<HeaderMap, Error> {
+    let mut headers = message::roomy();
+    message::insert(&mut headers, message::BATCH_ID, id)?;
+    Ok(headers)
+}
+
 /// Puts the batch headers on messages that are to be stored together, of which the first `numbered` have those of the
 /// batch `id` already.
 pub(crate) fn as_batch(

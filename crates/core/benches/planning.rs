@@ -162,7 +162,7 @@ fn partition(states: &[LogEvent], now: Timestamp) {
             {
                 fired += batch.events.len() as u64;
                 seq += batch.events.len() as u64 + 1;
-                partition.commit(&batch, seq);
+                partition.commit(batch, seq);
             }
         }
     });

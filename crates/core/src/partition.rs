@@ -11,6 +11,7 @@
 //! Invariant: the fold changes only by stored events, each taken once by its sequence. A turn plans on copies
 //! and changes nothing, so a batch that is refused leaves no trace.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -169,24 +170,34 @@ impl Partition {
 
     /// Folds one message of CRON_LOG. A sequence that was folded before changes nothing.
     pub fn apply_log(&mut self, seq: u64, event: &LogEvent) {
+        self.fold_log(seq, Cow::Borrowed(event));
+    }
+
+    /// Folds an event, and keeps one that it is given for good as it is.
+    pub(crate) fn fold_log(&mut self, seq: u64, event: Cow<'_, LogEvent>) {
         if seq <= self.log_through {
             return;
         }
         self.log_through = seq;
+        match event {
+            Cow::Owned(LogEvent::Fired(fired)) => self.apply_fired(fired),
+            Cow::Owned(event) => self.fold(&event),
+            Cow::Borrowed(event) => self.fold(event),
+        }
+    }
+
+    fn fold(&mut self, event: &LogEvent) {
         match event {
             LogEvent::JobDefined(state)
             | LogEvent::JobPaused(state)
             | LogEvent::JobResumed(state)
             | LogEvent::JobOverridden(state)
             | LogEvent::JobDeleted(state) => self.apply_state(state.clone()),
-            LogEvent::Fired(fired) => {
-                self.unpassed = self.unpassed.max(Some(fired.fired_at));
-                self.apply_fired(fired.clone());
-            }
+            LogEvent::Fired(fired) => self.apply_fired(fired.clone()),
             LogEvent::Held(held) => self.apply_held(held),
             LogEvent::HeldEnded(ended) => self.apply_held_ended(ended),
             LogEvent::Skipped(skipped) => self.apply_skipped(skipped),
-            LogEvent::Cursor(cursor) => self.apply_cursor(seq, cursor),
+            LogEvent::Cursor(cursor) => self.apply_cursor(self.log_through, cursor),
             LogEvent::CalendarDefined(state) | LogEvent::CalendarDeleted(state) => {
                 self.apply_calendar(&Arc::new(state.clone()));
             }

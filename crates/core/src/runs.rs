@@ -19,6 +19,7 @@ use crate::shard::{LastEvent, LastKind, Shard};
 
 impl Partition {
     pub(crate) fn apply_fired(&mut self, mut fired: Fired) {
+        self.unpassed = self.unpassed.max(Some(fired.fired_at));
         let state = self.jobs.get(&fired.job).map(|job| &*job.state);
         self.live.share(&mut fired, state);
         let fired = &Arc::new(fired);

@@ -3,6 +3,7 @@
 //! Invariant: a turn reads the fold and changes nothing in it but the note of appends it hands out. Its batch
 //! has at most [`EVENTS_MAX`] events and [`BYTES_MAX`] bytes, and whatever was not decided is still owed.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -232,18 +233,18 @@ impl Partition {
     }
 
     /// Folds a batch that is stored; `last_seq` is the sequence of its cursor.
-    pub fn commit(&mut self, batch: &Batch, last_seq: u64) {
+    pub fn commit(&mut self, batch: Batch, last_seq: u64) {
         let first = last_seq.saturating_sub(batch.events.len() as u64);
-        for (seq, planned) in (first..).zip(&batch.events) {
-            self.apply_log(seq, &planned.event);
+        for (seq, planned) in (first..).zip(batch.events) {
+            self.fold_log(seq, Cow::Owned(planned.event));
         }
-        self.apply_log(last_seq, &LogEvent::Cursor(batch.cursor.clone()));
+        self.apply_log(last_seq, &LogEvent::Cursor(batch.cursor));
     }
 
     /// Folds the event of a batch that is stored by itself, at `seq`.
-    pub fn commit_alone(&mut self, batch: &Batch, seq: u64) {
-        for planned in &batch.events {
-            self.apply_log(seq, &planned.event);
+    pub fn commit_alone(&mut self, batch: Batch, seq: u64) {
+        for planned in batch.events {
+            self.fold_log(seq, Cow::Owned(planned.event));
         }
     }
 

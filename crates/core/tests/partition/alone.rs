@@ -35,7 +35,7 @@ fn decided(world: &mut World, millis: u64) -> Option<Batch> {
 fn store_alone(world: &mut World, batch: &Batch) {
     assert!(batch.alone.is_some(), "{batch:?}");
     world.log.extend(batch.events.iter().map(|planned| planned.event.clone()));
-    world.leader.commit_alone(batch, world.log.len() as u64);
+    world.leader.commit_alone(batch.clone(), world.log.len() as u64);
 }
 
 fn check(jobs: &[(&str, &str)], at: u64, goes_alone: bool) {

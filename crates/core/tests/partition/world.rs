@@ -212,7 +212,7 @@ impl World {
         laws::check_batch(self, batch);
         self.log.extend(batch.events.iter().map(|planned| planned.event.clone()));
         self.log.push(LogEvent::Cursor(batch.cursor.clone()));
-        self.leader.commit(batch, self.log.len() as u64);
+        self.leader.commit(batch.clone(), self.log.len() as u64);
     }
 
     /// Appends what the leader handed out, unless an executor was first.

@@ -23,14 +23,14 @@ impl World {
         let ticker = &mut self.tickers[n];
         let Some(out) = ticker.out.take() else { return };
         if out.alone {
-            ticker.fold.commit_alone(&out.batch, last_seq);
+            ticker.fold.commit_alone(Arc::unwrap_or_clone(out.batch), last_seq);
             return;
         }
         let takes_over = ticker.role == Role::TakingOver;
         if (takes_over || out.closes) && reads_to_cursor {
             self.follow_log(n);
         } else {
-            ticker.fold.commit(&out.batch, last_seq);
+            ticker.fold.commit(Arc::unwrap_or_clone(out.batch), last_seq);
         }
         let ticker = &mut self.tickers[n];
         if takes_over {
