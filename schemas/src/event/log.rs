@@ -479,3 +479,31 @@ impl LogEvent {
 impl Event for LogEvent {
     const KNOWN: &'static [&'static str] = &Self::KINDS;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::event::Decoded;
+
+    #[test]
+    fn a_fire_is_traced_where_its_context_says_so_in_any_version() {
+        let golden = include_bytes!("../../golden/v1/log/fired.json");
+        let Ok(Decoded::Known(LogEvent::Fired(fired))) = LogEvent::decode(golden) else {
+            panic!("no fire");
+        };
+        let ids = format!("{}-{}", "1".repeat(32), "2".repeat(16));
+        for (traceparent, expected) in [
+            (format!("00-{ids}-01"), true),
+            (format!("00-{ids}-00"), false),
+            (format!("01-{ids}-01-00"), true),
+            (format!("01-{ids}-00-01"), false),
+            ("-00".into(), false),
+            (format!("{}-00", "x".repeat(TRACEPARENT_BYTES - 3)), false),
+            (String::new(), false),
+        ] {
+            let fired = Fired { traceparent, ..fired.clone() };
+            assert_eq!(fired.is_traced(), expected, "{}", fired.traceparent);
+        }
+    }
+}
